@@ -57,7 +57,7 @@ static inline int64_t fewest_lanes(const loaded_axis *a) {
 
 static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int64_t B,
                                            int64_t longest, double *work) {
-    double *const start = work;
+    double *const start = work = next_line(work);
     const int64_t cells = m->P * FC_LANES;
     const int64_t room = ((int64_t)16 << 20) / (cells * (int64_t)sizeof(double)) + 1;
     const int64_t T = w->most = room < longest ? room : longest;
@@ -72,7 +72,7 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     w->y = take(&work, cells);
     w->sum = take(&work, m->axis[0].full ? m->axis[0].listed * FC_LANES : 0);
     w->order = (int64_t *)take(&work, B + longest + 2);
-    return work - start;
+    return work - start + FC_LANES;
 }
 
 /* The group that begins at place `at` of the order; 0: a sentence too long, or with few neighbours of
@@ -113,13 +113,22 @@ static inline void sum_lanes(int64_t S, const double *x, double *total) {
     }
 }
 
+/* The largest of each lane of S rows. */
+static inline void lane_largest(int64_t S, const double *x, double *top) {
+    for (int g = 0; g < LANE_REGS; g++) {
+        reg most = (reg){0} + FC_NEVER;
+        for (int64_t i = 0; i < S; i++) most = reg_max(most, ((const reg *)(x + i * FC_LANES))[g]);
+        ((reg *)top)[g] = most;
+    }
+}
+
 /* Node potentials of token t of each lane in the form of the semiring, and their shifts; w->y is
  * scratch. Lanes without the token repeat the first lane: their cells are zero (x), whatever these are. */
 static inline void node_lanes(const side_by_side *w, const tensor *m, semiring K, group *g,
                               int64_t t, double *lanes, double *shifts) {
     const int64_t S = m->S, P = m->P;
     const double *row[FC_LANES] = {plain_row(m, g->first[0] + t)};
-    int64_t place[FC_LANES], lost[FC_LANES] = {0};
+    int64_t lost[FC_LANES] = {0};
     const int few = g->n < 6; /* exponentials of rows are faster */
     for (int64_t l = 0; l < FC_LANES; l++) {
         row[l] = t < g->T[l] ? plain_row(m, g->first[l] + t) : row[0];
@@ -133,7 +142,7 @@ static inline void node_lanes(const side_by_side *w, const tensor *m, semiring K
     }
     rows_to_lanes(S, row, lanes);
     if (K == SUM_TIMES && !few) {
-        first_rank(S, FC_LANES, lanes, shifts, place);
+        lane_largest(S, lanes, shifts);
         for (int l = 0; l < FC_LANES; l++) shifts[l] = finite_or_zero(shifts[l]);
         for (int64_t j = 0; j < S; j++)
             for (int l = 0; l < FC_LANES; l++) {

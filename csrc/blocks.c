@@ -6,12 +6,6 @@
 #include "blocks.h"
 #include "checks.h"
 
-int64_t fc_block_cells(const fc_machine *machine) {
-    tensor m;
-    lay_out_tensor(&m, machine, 1, NULL);
-    return m.full;
-}
-
 int64_t fc_block_work(const fc_machine *machine, int64_t n) {
     tensor m;
     return lay_out_block(&m, machine, n, NULL);
@@ -111,7 +105,7 @@ static outcome block_forward(tensor *m, semiring K, const fc_block *b, const ans
     }
     for (int64_t i = 0; i < b->n; i++) {
         const int last = i + 1 == b->n && sentence_ends(b);
-        if (!cell_posteriors(m, K, m->suffix + i * m->full, m->norm + i)) return LOST;
+        if (!cell_posteriors(m, K, m->x, m->suffix + i * m->full, m->norm + i)) return LOST;
         project(m, K, i, out);
         if (out->entropy != NULL && !last) *out->entropy += next_entropy(m, K, b->first, i);
         if (last) break;
@@ -125,7 +119,7 @@ static outcome block_forward(tensor *m, semiring K, const fc_block *b, const ans
     }
     if (!sentence_ends(b)) {
         memcpy(b->before, m->x, (size_t)m->full * sizeof *m->x);
-        if (!cell_posteriors(m, K, m->suffix + b->n * m->full, m->norm + b->n)) return LOST;
+        if (!cell_posteriors(m, K, m->x, m->suffix + b->n * m->full, m->norm + b->n)) return LOST;
     }
     if (m->single) single_arcs(m, K, b->first, b->n + !sentence_ends(b), out);
     return DONE;

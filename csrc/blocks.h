@@ -39,7 +39,8 @@ static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, f
     }
     if (K == SUM_TIMES && any_lost(m)) return LOST;
     if (b->t > 0) return DONE;
-    const double z = total_score(m, K);
+    first_row(m, K, m->row);
+    const double z = row_total(m, K);
     if (K == SUM_TIMES && (any_lost(m) || (z > 0.0 && z < FAINT))) return LOST;
     fc_add(total, K == SUM_TIMES ? log(z) : z);
     return total->sum > FC_NEVER ? DONE : NO_PATH;

@@ -109,7 +109,7 @@ static int legal(const online *o, int64_t T, const int32_t *path) {
 /* --- Entry points ------------------------------------------------------------ */
 
 int64_t fc_feedback_work(const fc_machine *machine, const fc_learner *learner, int64_t longest) {
-    return fc_learner_work(machine, learner, longest) + longest * (machine->S + 1) + learner->M;
+    return learner_room(machine, learner, longest) + longest * (machine->S + 1) + learner->M;
 }
 
 static fc_status check_bandit(const fc_machine *machine, const fc_batch *batch,

@@ -21,10 +21,6 @@ typedef struct {
     int32_t *what;
 } flushes;
 
-int64_t fc_flushes_work(const fc_shard *s) {
-    return s->B + s->longest + 2 + 2 * (s->frequent_rows + s->frequent_singles);
-}
-
 static void count_times(const int32_t *index, int64_t entries, int64_t n, int64_t *times) {
     for (int64_t k = 0; k < entries; k++)
         if (index[k] < n) times[index[k]]++;

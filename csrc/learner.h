@@ -45,6 +45,13 @@ static inline fc_status check_learner(const fc_machine *machine, const fc_batch 
     return FC_OK;
 }
 
+/* Doubles of scratch of an epoch. */
+static inline int64_t learner_room(const fc_machine *machine, const fc_learner *learner,
+                                   int64_t longest) {
+    return longest * (learner->W + 2 * machine->S) + 2 * arcs_of(machine->axis) + 2 * machine->S +
+           fc_machine_work(machine, 0, longest);
+}
+
 /* Lays out the scratch of an epoch; returns the first free double after it. */
 static inline double *prepare(online *o, const fc_machine *machine, const fc_batch *batch,
                               const fc_learner *learner, double *work) {
@@ -69,7 +76,7 @@ static inline double *prepare(online *o, const fc_machine *machine, const fc_bat
     o->machine.initial = o->ends;
     o->machine.final = o->ends + S;
     lay_out_tensor(&o->m, &o->machine, longest, o->ends + 2 * S);
-    return work + fc_learner_work(machine, learner, longest);
+    return work + learner_room(machine, learner, longest);
 }
 
 static inline void prefetch_row(int64_t W, const double *x) {

@@ -240,16 +240,6 @@ fc_status fc_check_keys(int64_t n, const uint64_t *key, int64_t M, const int64_t
     return FC_OK;
 }
 
-fc_status fc_check_permutation(int64_t n, const int32_t *row, uint8_t *seen, int64_t *where) {
-    *where = 0;
-    if (n < 0) return FC_EINVAL;
-    for (int64_t i = 0; i < n; i++) {
-        if (row[i] < 0 || row[i] >= n || seen[row[i]]) return fail(FC_EINVAL, i, where);
-        seen[row[i]] = 1;
-    }
-    return FC_OK;
-}
-
 fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *indptr,
                           int32_t *index) {
     int64_t at = 0;

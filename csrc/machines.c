@@ -6,17 +6,12 @@
 #include "rescore.h"
 #include "checks.h"
 
-int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
+int64_t fc_machine_work(const fc_machine *machine, int64_t B, int64_t longest) {
     tensor m;
-    return lay_out_tensor(&m, machine, longest, NULL) + longest; /* the residual states of a path */
-}
-
-int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t longest) {
     side_by_side w;
-    tensor m;
-    const int64_t alone = fc_machine_work(machine, longest);
-    lay_out_tensor(&m, machine, longest, NULL);
-    if (!fixed_chain(machine)) return alone;
+    /* with the residual states of a path */
+    const int64_t alone = lay_out_tensor(&m, machine, longest, NULL) + longest;
+    if (B == 0 || !fixed_chain(machine)) return alone;
     const int64_t abreast = lay_out_side_by_side(&w, &m, B, longest, NULL);
     return alone + (B < w.fewest ? 0 : abreast);
 }
@@ -28,7 +23,7 @@ static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const
     if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return 0;
     if (is_matrix(m->axis) && K == MAX_PLUS && m->forgets)
         return 0; /* best paths: rows are faster */
-    lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, longest));
+    lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, 0, longest));
     m->brief = 0;
     load_static(m, K);
     by_length(B, offsets, longest, w->order);

@@ -13,17 +13,12 @@ static fc_status numeric(int64_t k, int64_t *where) {
     return FC_ENUMERIC;
 }
 
-int64_t fc_learner_work(const fc_machine *machine, const fc_learner *learner, int64_t longest) {
-    return longest * (learner->W + 2 * machine->S) + 2 * arcs_of(machine->axis) + 2 * machine->S +
-           fc_machine_work(machine, longest);
-}
-
-int64_t fc_difference_work(const fc_machine *machine, const fc_batch *batch,
-                           const fc_learner *learner) {
+int64_t fc_learner_work(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
+                        int differences) {
     int64_t where;
     if (check_offsets(batch, &where) != FC_OK) return 0;
-    return fc_learner_work(machine, learner, longest_of(batch->B, batch->offsets)) +
-           difference_room(most_cells(batch, learner));
+    return learner_room(machine, learner, longest_of(batch->B, batch->offsets)) +
+           (differences ? difference_room(most_cells(batch, learner)) : 0);
 }
 
 fc_status fc_perceptron(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,

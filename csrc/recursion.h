@@ -60,9 +60,8 @@ static inline int any_lost(const tensor *m) {
     return m->lost > 0 || underflown();
 }
 
-/* z = (+) initial (x) G_0 */
-static inline double total_score(tensor *m, semiring K) {
-    first_row(m, K, m->row);
+/* The (+) of the cells of m->row. */
+static inline double row_total(const tensor *m, semiring K) {
     if (K == SUM_TIMES) return fc_sum(m->full, m->row);
     const double top = fc_max(m->full, m->row);
     if (K == MAX_PLUS || top == FC_NEVER) return top;
@@ -110,7 +109,8 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
         step = m->step[t] = load_arcs(m, K, first + t);
         all_axes(m, K, BACKWARD, m->suffix + t * m->full);
     }
-    const double z = total_score(m, K);
+    first_row(m, K, m->row);
+    const double z = row_total(m, K); /* (+) initial (x) G_0 */
     if (K == SUM_TIMES && (any_lost(m) || (z > 0.0 && z < FAINT))) return LOST;
     fc_add(&total, K == SUM_TIMES ? log(z) : z);
     *log_z = fc_value(total);
@@ -129,11 +129,12 @@ typedef struct {
     double *begun, *ahead;     /* [T][Q][outer][S] MAX_PLUS: F (x) node, and G */
 } answers;
 
-/* m->row = F (x) G, normalised to probabilities for sums, and its norm. Returns 0 if a sum lost a
- * significant term. */
-static inline int cell_posteriors(tensor *m, semiring K, const double *G, double *norm) {
+/* m->row = F (x) G, normalised to probabilities for sums, and its norm. Returns 0 if a sum is zero or
+ * lost a significant term. */
+static inline int cell_posteriors(tensor *m, semiring K, const double *F, const double *G,
+                                  double *norm) {
     double top = 0.0;
-    for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, m->x[j], G[j]);
+    for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, F[j], G[j]);
     if (K == MAX_PLUS) return 1;
     if (K == LOG_PLUS) {
         top = fc_max(m->full, m->row);
@@ -399,7 +400,7 @@ FC_INLINE outcome forward(tensor *m, semiring K, int64_t first, int64_t T, const
         *out->entropy = row_entropy(K, m->full, m->row);
     }
     for (int64_t t = 0; t < T; t++) {
-        if (!cell_posteriors(m, K, m->suffix + t * m->full, m->norm + t)) return LOST;
+        if (!cell_posteriors(m, K, m->x, m->suffix + t * m->full, m->norm + t)) return LOST;
         project(m, K, t, out);
         if (out->ahead != NULL) copy_cells(m, m->suffix + t * m->full, out->ahead + t * cells);
         if (out->entropy != NULL && t + 1 < T) *out->entropy += next_entropy(m, K, first, t);

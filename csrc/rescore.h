@@ -128,12 +128,8 @@ static inline void read_node(rescoring *w, int64_t r, direction d, const double 
 /* (+) x (x) y over all cells, as a score. */
 static inline double joined(tensor *m, semiring K, const double *x, const double *y) {
     for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, x[j], y[j]);
-    if (K == SUM_TIMES) return log(fc_sum(m->full, m->row));
-    const double top = fc_max(m->full, m->row);
-    if (K == MAX_PLUS || top == FC_NEVER) return top;
-    double sum = 0.0;
-    for (int64_t j = 0; j < m->full; j++) sum += fc_exp(m->row[j] - top);
-    return top + log(sum);
+    const double total = row_total(m, K);
+    return K == SUM_TIMES ? log(total) : total;
 }
 
 /* Continuations after each token, and the total of each sentence. */

@@ -17,22 +17,6 @@
 
 /* --- Along a sentence ------------------------------------------------------------------------ */
 
-/* Sum of F (x) G, its log in the log domain; m->row has the shares of the cells. 0: lost. */
-static int share_out(tensor *m, semiring K, const double *F, const double *G, double *mass) {
-    double top = 0.0;
-    for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, F[j], G[j]);
-    if (K == LOG_PLUS) {
-        top = fc_max(m->full, m->row);
-        if (top == FC_NEVER) return 0;
-        for (int64_t j = 0; j < m->full; j++) m->row[j] = fc_exp(m->row[j] - top);
-    }
-    const double sum = fc_sum(m->full, m->row);
-    if (!(sum > FAINT)) return 0;
-    fc_scale(m->full, 1.0 / sum, m->row);
-    *mass = K == LOG_PLUS ? top + log(sum) : sum;
-    return 1;
-}
-
 /* Whether a relevant span may begin at token t: s->likely marks its types. m->row has the shares of the
  * cells. */
 static int may_begin(follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
@@ -200,7 +184,7 @@ static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_sea
     double mass;
     memcpy(s->read, m->x, (size_t)m->full * sizeof *m->x);
     spread_ends(m, K, m->final, m->ends[1], s->ahead);
-    if (!share_out(m, K, s->read, s->ahead, &mass)) return FC_ERANGE;
+    if (!cell_posteriors(m, K, s->read, s->ahead, &mass)) return FC_ERANGE;
     for (int64_t k = 0; k < s->labels->types; k++) {
         if (s->open[k] == 0) continue;
         read_lanes(s, m, K, k, node, scale);
@@ -396,7 +380,7 @@ static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_searc
     all_axes(m, K, FORWARD, plain ? m->x : s->read);
     if (!plain) memcpy(s->ahead, m->x, bytes);
     if (K == SUM_TIMES && any_lost(m)) return FC_ERANGE;
-    if (!share_out(m, K, m->x, w->G, &w->mass)) return FC_ERANGE;
+    if (!cell_posteriors(m, K, m->x, w->G, &w->mass)) return FC_ERANGE;
     w->share = 1.0 / w->mass;
     const int begins = may_begin(s, f, m, w->t);
     w->ends = may_end(s, f, w->t);
@@ -432,13 +416,13 @@ static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block 
     fc_fill(s->cells * s->W, none(K), s->y);
     if (b->t > 0) {
         memcpy(m->x, s->before, (size_t)m->full * sizeof *m->x);
-        return share_out(m, K, m->x, m->suffix, mass) ? FC_OK : FC_ERANGE;
+        return cell_posteriors(m, K, m->x, m->suffix, mass) ? FC_OK : FC_ERANGE;
     }
     for (int64_t k = 0; k < s->labels->types; k++) s->open[k] = 0;
     fc_fill(s->cells * s->W, none(K), s->x);
     spread_ends(m, K, m->initial, m->ends[0], m->x);
     first_spans(s, m, K);
-    if (!share_out(m, K, m->x, m->suffix, mass)) return FC_ERANGE;
+    if (!cell_posteriors(m, K, m->x, m->suffix, mass)) return FC_ERANGE;
     may_begin(s, f, m, 0);
     open_spans(s, K, f, 0, m->suffix, *mass);
     return FC_OK;

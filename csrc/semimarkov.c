@@ -256,8 +256,13 @@ static void forward(sentence *v) {
     }
 }
 
-/* Scores of long segments that token s continues, and of segments that begin there. */
-static void close_tails(sentence *v, int64_t s) {
+FC_INLINE void larger(const double *a, const double *b, double *y) {
+    for (int l = 0; l < FC_LANES; l++) y[l] = a[l] > b[l] ? a[l] : b[l];
+}
+
+/* Scores of long segments that token s continues, and of segments that begin there: their sums, or the
+ * best ones. */
+FC_INLINE void close_tails(sentence *v, int64_t s, const int best) {
     const int64_t P = v->P;
     const double *restrict behind = v->after + (s + 1) * P, *restrict next = v->ahead + (s + 1) * P;
     const double *restrict last = v->token + (3 * s + 2) * P;
@@ -266,11 +271,12 @@ static void close_tails(sentence *v, int64_t s) {
     for (int64_t j = 0; j < P; j += FC_LANES) {
         double end[FC_LANES], on[FC_LANES];
         for (int l = 0; l < FC_LANES; l++) end[l] = last[j + l] + behind[j + l];
-        plus(end, next + j, on);
+        (best ? larger : plus)(end, next + j, on);
         for (int l = 0; l < FC_LANES; l++) ahead[j + l] += on[l];
     }
     heads_from(v, s, v->row);
-    for (int64_t j = 0; j < P; j += FC_LANES) plus(beta + j, v->row + j, beta + j);
+    for (int64_t j = 0; j < P; j += FC_LANES)
+        (best ? larger : plus)(v->row + j, beta + j, beta + j);
 }
 
 static void begin_backward(sentence *v) {
@@ -291,7 +297,7 @@ static void backward(sentence *v) {
         if (top > FC_NEVER) v->w[s] = top;
         lower(v, s);
         sum_rows(P, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
-        if (v->tails) close_tails(v, s);
+        if (v->tails) close_tails(v, s, 0);
         along(v, v->m->turned, v->around, beta, v->after + s * P);
     }
 }
@@ -506,20 +512,6 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
 
 /* --- Best segments ------------------------------------------------------------------------------- */
 
-static void best_tails(sentence *v, int64_t s) {
-    const int64_t P = v->P;
-    const double *restrict behind = v->after + (s + 1) * P, *restrict next = v->ahead + (s + 1) * P;
-    const double *restrict last = v->token + (3 * s + 2) * P;
-    double *restrict ahead = v->ahead + s * P, *restrict beta = v->beta + s * P;
-    carried(v, s, ahead);
-    for (int64_t l = 0; l < P; l++) {
-        const double end = last[l] + behind[l];
-        ahead[l] += end > next[l] ? end : next[l];
-    }
-    heads_from(v, s, v->row);
-    for (int64_t l = 0; l < P; l++) beta[l] = v->row[l] > beta[l] ? v->row[l] : beta[l];
-}
-
 static void best_backward(sentence *v) {
     const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
     begin_backward(v);
@@ -533,7 +525,7 @@ static void best_backward(sentence *v) {
             for (int64_t l = 0; l < P; l++)
                 beta[l] = S[l] + behind[l] > beta[l] ? S[l] + behind[l] : beta[l];
         }
-        if (v->tails) best_tails(v, s);
+        if (v->tails) close_tails(v, s, 1);
         fc_fill(P, FC_NEVER, after);
         for (int64_t k = 0; k < L; k++) {
             const double *restrict row = v->m->turned + k * P;

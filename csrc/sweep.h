@@ -124,7 +124,7 @@ static void lay_out_whole(sweep *w, const fc_machine *g, int64_t T, arena *a) {
     w->whole_score = take(a, all, d);
     w->whole_sum = take(a, all, d);
     w->whole_place = take(a, A, d);
-    w->rest = take(a, fc_machine_batch_work(&alone, 1, T), d);
+    w->rest = take(a, fc_machine_work(&alone, 1, T), d);
 }
 
 /* Room for the rows of one sentence; background.h lays out sentences side by side. */

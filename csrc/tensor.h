@@ -82,6 +82,11 @@ static inline double *take(double **work, int64_t n) {
     return found;
 }
 
+/* The first cache line from `work` on: registers of numbers that cross two lines take twice the time. */
+static inline double *next_line(double *work) {
+    return (double *)(((uintptr_t)work + 63) / 64 * 64);
+}
+
 static inline void lay_out_lists(loaded_axis *a, double **work) {
     const int64_t S = a->full || !a->dense ? a->S : 0;
     const int64_t E = !a->dense ? a->axis->A : a->full ? a->axis->row[S] : 0;
@@ -105,10 +110,10 @@ static inline int has_products(const loaded_axis *a) {
     return a->dense || 8 * a->arcs >= a->S * a->S;
 }
 
-/* Lays a machine out over scratch; returns the doubles it takes. */
+/* Lays a machine out over scratch; returns the doubles it takes, wherever the scratch begins. */
 static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64_t longest,
                                      double *work) {
-    double *const start = work;
+    double *const start = work = next_line(work);
     m->machine = machine;
     m->n = machine->axes;
     m->outer = machine->outer;
@@ -173,7 +178,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->columns = take(&work, m->pruned ? one->S * one->S : 0);
     double **log[] = {&m->shifts, &m->read, &m->step};
     for (int k = 0; k < 3; k++) *log[k] = take(&work, longest);
-    return work - start;
+    return work - start + FC_LANES;
 }
 
 /* --- Loading --------------------------------------------------------------------------------- */

@@ -38,10 +38,6 @@ fc_status fc_fill_slots(int64_t n, const uint64_t *key, const int32_t *row, int6
 fc_status fc_check_keys(int64_t n, const uint64_t *key, int64_t M, const int64_t *width,
                         const int64_t *limit, int64_t *where);
 
-/* Each of 0 .. n - 1 is there once.
- *   seen [n] scratch, zeros */
-fc_status fc_check_permutation(int64_t n, const int32_t *row, uint8_t *seen, int64_t *where);
-
 /* The row of each family at each token. It is -1 if a string is missing or the attribute unknown.
  *   offsets [B + 1]        sentences, as in fc_batch, but from any token on
  *   codes   [K][stride]    string id of each token in K columns, -1 if unknown. Ids below 2 * reach are

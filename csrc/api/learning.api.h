@@ -51,7 +51,7 @@ typedef enum { FC_PA = 0, FC_PA_I = 1, FC_PA_II = 2 } fc_pa;
  *   theta += weight_b * step(l, |d|^2) * d           sums and step as above
  *   errors_count 1: the cost counts wrong labels
  *   loss [1] out  sum of weight_b * l
- *   work          fc_difference_work doubles
+ *   work          fc_learner_work doubles, with `differences`
  * FC_ENUMERIC with *where = k when the loss of the k-th of order is not finite.
  * Source: Crammer et al. (2006), figures 1 and 4, with the best path for the prediction. */
 fc_status fc_passive_aggressive(const fc_machine *machine, const fc_batch *batch,
@@ -67,15 +67,14 @@ fc_status fc_passive_aggressive(const fc_machine *machine, const fc_batch *batch
  *   l = score(best path) - score(gold) + wrong labels
  *   theta_i += l / (gamma + sum_j v_j d_j^2) * v_i d_i,   then   1 / v_i += d_i^2 / gamma
  *   loss [1] out  sum of weight_b * l
- *   work          fc_difference_work doubles
+ *   work          fc_learner_work doubles, with `differences`
  * FC_ENUMERIC as above. Source: Crammer, Kulesza and Dredze (2009), with a diagonal covariance. */
 fc_status fc_arow(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                   int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
                   double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
                   double *work, int64_t *where);
 
-/* Doubles of scratch for the perceptron; then for passive-aggressive steps and
- * AROW. 0 if a size is out of range. */
-int64_t fc_learner_work(const fc_machine *machine, const fc_learner *learner, int64_t longest);
-int64_t fc_difference_work(const fc_machine *machine, const fc_batch *batch,
-                           const fc_learner *learner);
+/* Doubles of scratch for the perceptron; with `differences`, for passive-aggressive steps and AROW. 0 if
+ * a size is out of range. */
+int64_t fc_learner_work(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
+                        int differences);

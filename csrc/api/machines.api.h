@@ -90,17 +90,16 @@ fc_status fc_check_machine(const fc_machine *machine, int64_t *where);
 /* Index of the first of n potentials that is NaN, +inf or beyond 1e300 either way, or -1. */
 int64_t fc_first_invalid(int64_t n, const double *x);
 
-/* Doubles of scratch for sentences of up to `longest` tokens. */
-int64_t fc_machine_work(const fc_machine *machine, int64_t longest);
+/* Doubles of scratch for sentences of up to `longest` tokens. With B > 0, a batch of B sentences may be
+ * processed side by side in it (abreast.h); this does not concern best paths over a dense axis, which
+ * are searched one by one. */
+int64_t fc_machine_work(const fc_machine *machine, int64_t B, int64_t longest);
 
 /* Best paths. Ties: the smaller joint state, at the earliest token where they differ.
  *   path  [N] out  joint states; -1 throughout a sentence that has no path
  *   score [B] out  -inf if no path exists */
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
                           int32_t *path, double *score, double *work);
-/* Doubles of scratch for a batch: fc_machine_work, and rows of the sentences that are processed side by
-   side (abreast.h). Paths over a dense axis are searched one by one: fc_machine_work suffices. */
-int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t longest);
 
 /* The n best paths of each sentence, best first. The search is exact and best-first over the backward
  * scores: it makes the siblings of a path when it takes the path from the queue.

@@ -68,8 +68,8 @@ typedef struct {
     const fc_machine *machine; /* differs from the searched machine in its residual only */
     int64_t longest;           /* tokens of the longest sentence that fits */
     int scored;                /* whether the grammar scores paths */
-    double *work;              /* [fc_machine_work(machine, longest)] */
-    double *queue;             /* [fc_queue_size(machine, n, longest)], n > 1 only */
+    double *work;              /* of fc_machine_work, for sentences one by one */
+    double *queue;             /* of fc_queue_size, n > 1 only */
 } fc_product;
 
 /* The n best paths that a machine and a grammar accept, by best-first search over states that are

@@ -43,10 +43,9 @@ fc_status fc_check_shard(const fc_machine *machine, const fc_shard *shard, const
 /* Schedule of flushes: when the float32 sums of frequent attributes are added to float64, in the order
  * in which a sweep over such a machine visits tokens. Called twice: `count` becomes the number of
  * flushes; after and what, each [count], are filled if not NULL.
- *   work  fc_flushes_work numbers */
+ *   work  [B + longest + 2 + 2 * (frequent_rows + frequent_singles)] */
 fc_status fc_flushes(const fc_machine *machine, const fc_shard *shard, int64_t *count,
                      int64_t *after, int32_t *what, int64_t *work);
-int64_t fc_flushes_work(const fc_shard *shard);
 
 /* One sweep: log Z and gradient of a shard over one axis that does not move: a dense axis, or a sparse
  * one whose other pairs have a weight (background.h).

@@ -127,6 +127,34 @@ class Acyclic:
         check(lib.fc_acyclic_sums(self.handle, *out), "suffix")
         return suffix, stop, share
 
+    def suffix_to(self, ends: Longs, final: Floats, *, summed: bool) -> Floats:
+        """Return the total of the paths from the first states to given ends.
+
+        Parameters
+        ----------
+        ends : int64 [K]
+            Different states.
+        final : float64 [K]
+            Their final scores, in place of those of the machine.
+        summed : bool
+            Whether a total is the log of a sum; otherwise it is the best score.
+
+        Returns
+        -------
+        float64 [highest end + 1]
+        """
+        n, states = int(ends.max()) + 1, len(self.final)
+        there, suffix = np.full(states, -np.inf), np.full(states, -np.inf)
+        there[ends] = final
+        view, out = ffi.new("fc_acyclic *", self.handle[0]), array_out(suffix)
+        view.S, view.A, view.final = n, self.row[n], array_in(there, np.float64, (states,), "final")
+        if summed:
+            others = np.zeros(states), np.empty(n), np.empty(self.row[n])
+            check(lib.fc_acyclic_sums(view, out, *map(array_out, others)), "suffix")
+        else:
+            check(lib.fc_acyclic_best_suffix(view, out), "suffix")
+        return suffix[:n]
+
     @property
     def sum_suffix(self) -> Floats:
         """Log of the sum over all paths from each state to an end, float64 [S]."""

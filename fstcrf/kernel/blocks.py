@@ -76,7 +76,7 @@ def runs(batch: Bound, times: int = 1) -> Iterator[tuple[int, int]]:
 
 def is_long(batch: Bound, tokens: int) -> bool:
     """Return whether a sentence of `tokens` tokens is processed in blocks."""
-    size = 8 * int(lib.fc_machine_work(batch.view, tokens))
+    size = 8 * int(lib.fc_machine_work(batch.view, 0, tokens))
     return size > LONG_BYTES or tokens * batch.machine.steps > LONG_STEPS
 
 
@@ -89,7 +89,8 @@ class LongSentence:
         self.n_tokens = self._end - self.first
         self.size = size or max(_SHORTEST, math.isqrt(self.n_tokens // 2))
         self.starts = range(0, self.n_tokens, self.size)
-        self.cells = int(lib.fc_block_cells(batch.view))
+        machine = batch.machine
+        self.cells = machine.n_residual * machine.outer * (-(-machine.width // 8) * 8)
         self._before = np.empty(self.cells)
         size = int(lib.fc_block_work(batch.view, self.size))
         work = allocated(size, f"a block of {self._what}", self.n_tokens)

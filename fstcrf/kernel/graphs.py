@@ -335,7 +335,7 @@ class GraphCall:
         self.inputs = self.machine, self.B, bounds
         self.where = ffi.new("int64_t *")
         longest = int(lengths.max(initial=0))
-        scratch = np.empty(lib.fc_machine_batch_work(self.machine, self.B, longest))
+        scratch = np.empty(lib.fc_machine_work(self.machine, self.B, longest))
         self.work = ffi.from_buffer("double[]", scratch)
 
 

@@ -526,7 +526,7 @@ class _SearchLimit:
         longest = int(lengths[lengths <= self._longest].max(initial=1))
         cells = machine.outer * machine.width * machine.n_residual
         what = f"a sentence of {longest:,} tokens, {cells:,} states at each"
-        size = int(lib.fc_machine_work(batch.view, longest))
+        size = int(lib.fc_machine_work(batch.view, 0, longest))
         queue_size = int(lib.fc_queue_size(batch.view, self._n, longest)) if self._n > 1 else 0
         work = self._grammar.scratch(size + queue_size, what, longest)
         place = ffi.from_buffer("double[]", work, require_writable=True)

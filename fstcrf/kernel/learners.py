@@ -370,7 +370,6 @@ class _Call:
         self.gold = array_in(learner.gold, np.int32, (n,), "gold")
         self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
         self.where = ffi.new("int64_t *")
-        self._longest = Ragged(learner.offsets).longest
         self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
 
     def parameters(self, p: Parameters) -> CData:
@@ -387,14 +386,9 @@ class _Call:
         turns = array_in(order, np.int64, (len(order),), "order")
         return self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
 
-    def work(self) -> CData:
-        """Return the scratch of an epoch."""
-        size = lib.fc_learner_work(self.graph, self.learner, self._longest)
-        return ffi.from_buffer("double[]", np.empty(size))
-
-    def difference_work(self) -> CData:
-        """Return the scratch of an epoch that needs differences of features."""
-        size = lib.fc_difference_work(self.graph, self.batch, self.learner)
+    def work(self, *, differences: bool = False) -> CData:
+        """Return the scratch of an epoch, with or without differences of features."""
+        size = lib.fc_learner_work(self.graph, self.batch, self.learner, differences)
         return ffi.from_buffer("double[]", np.empty(size))
 
     def check(self, status: int, name: str, order: Longs, advice: str) -> None:
@@ -580,7 +574,7 @@ class Learner:
             call.parameters(sums),
             counter,
             loss,
-            call.difference_work(),
+            call.work(differences=True),
             call.where,
         )
         call.check(
@@ -625,7 +619,7 @@ class Learner:
             call.parameters(theta),
             call.parameters(variance),
             loss,
-            call.difference_work(),
+            call.work(differences=True),
             call.where,
         )
         call.check(status, "arow", order, "the weights are too large: lower the variance")

@@ -459,7 +459,7 @@ class Bound:
         extra : int
             Float64 numbers that the call needs in addition to the recursion and the paths.
         """
-        size = int(lib.fc_machine_work(self.view, self.longest)) + n * self.n_tokens // 2 + extra
+        size = int(lib.fc_machine_work(self.view, 0, self.longest)) + n * self.n_tokens // 2 + extra
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"the {n:,} best paths of {self.longest:,} tokens, {cells:,} states at each"
         check_memory(size, what, self.longest)
@@ -467,9 +467,9 @@ class Bound:
     def scratch(self, size: int | None = None, *, lanes: bool = False) -> CData:
         """Return work space for one call; `lanes`: dense sentences may be side by side in it."""
         if size is None and (lanes or self.machine.axes[0].kind != "dense"):
-            size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
+            size = int(lib.fc_machine_work(self.view, self.n_sentences, self.longest))
         elif size is None:
-            size = int(lib.fc_machine_work(self.view, self.longest))
+            size = int(lib.fc_machine_work(self.view, 0, self.longest))
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
         return ffi.from_buffer("double[]", allocated(size, what, self.longest))

@@ -132,7 +132,7 @@ class SentenceGraph:
         factor = ffi.new("fc_factor *", self._factor[0])
         machine = ffi.new("fc_machine *", self._machine[0])
         factor.value, machine.factor = rows, factor
-        work = np.empty(lib.fc_machine_batch_work(machine, 1, len(node)))
+        work = np.empty(lib.fc_machine_work(machine, 1, len(node)))
         return (machine, 1, offsets), ffi.from_buffer("double[]", work), (factor, rows)
 
 
@@ -249,7 +249,7 @@ class SentenceMachine:
 
     def _make_room(self, tokens: int) -> None:
         self._room = 1 << max(4, (tokens - 1).bit_length())
-        self._work = ffi.new("double[]", int(lib.fc_machine_batch_work(self._view, 1, self._room)))
+        self._work = ffi.new("double[]", int(lib.fc_machine_work(self._view, 1, self._room)))
         self._path = ffi.new("int32_t[]", self._room)
         if self._grammar is not None:
             self._reader = self._grammar.view(self._room)

@@ -196,8 +196,9 @@ class Shard:
 
     def _plan_flushes(self, handle: CData) -> None:
         """Compute the schedule by which a sweep flushes sums of frequent attributes to float64."""
-        count = ffi.new("int64_t *")
-        work = array_out(np.empty(lib.fc_flushes_work(self._shard), dtype=np.int64))
+        count, s = ffi.new("int64_t *"), self._shard
+        size = s.B + s.longest + 2 + 2 * (s.frequent_rows + s.frequent_singles)
+        work = array_out(np.empty(size, dtype=np.int64))
         check(lib.fc_flushes(handle, self._shard, count, ffi.NULL, ffi.NULL, work), "flushes")
         after = array_out(np.empty(count[0], dtype=np.int64))
         what = array_out(np.empty(count[0], dtype=np.int32))

@@ -40,7 +40,7 @@ from fstcrf.lattices.engine import (
     Tape,
     refuse_options,
 )
-from fstcrf.lattices.labellings import best_sequences, probable_sequences
+from fstcrf.lattices.labellings import LabelledMachine, usual_budget
 from fstcrf.lattices.machines import joint_symbol
 from fstcrf.lattices.paths import Path, labels_of_tapes, share
 from fstcrf.lattices.reading import label_pairs
@@ -246,7 +246,7 @@ class ArcRow(Row):
         names = [tape.name for tape in self.on]
         numbers = [names.index(tape) for tape in tapes]
         machine, code, rows = self._sequences(self.legal, numbers)
-        best = islice(best_sequences(machine, code).search(), n)
+        best = islice(LabelledMachine(machine, code, summed=False).search(), n)
         return [self._labelling(numbers, rows[list(x.labels)], x.score) for x in best]
 
     def token_labellings(
@@ -268,18 +268,21 @@ class ArcRow(Row):
         rows, code = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
         code = np.where(arcs.tokens == 0, -1, code.reshape(-1))
         read = code if which is None else np.append(code, -1)[which]
-        for best in best_sequences(machine, read.astype(np.int32)).search():
+        for best in LabelledMachine(machine, read.astype(np.int32), summed=False).search():
             yield rows[list(best.labels)], best.score
 
-    def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+    def strings(
+        self, tape: int, n: int, budget: int | None, log_z: float
+    ) -> list[Path[tuple[str, ...]]]:
         best = self.engine.labels_along(self.engine.nbest(1).elements, tape).label.tolist()
         if self._searched is not None:
-            candidates = self._searched.search(budget, tuple(best))
+            frames = self._searched
+            candidates = frames.search(budget or usual_budget(frames.score.size), tuple(best))
         else:
             machine, code, rows = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(rows.tolist())}
-            searched = probable_sequences(machine, code).search(
-                budget=budget,
+            searched = LabelledMachine(machine, code, summed=True).search(
+                budget=budget or usual_budget(len(code)),
                 likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
             )
             candidates = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in searched)

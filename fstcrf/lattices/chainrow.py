@@ -156,7 +156,9 @@ class ChainRow(SentenceInputs, Row):
         lattices = [Questions(self)]
         return nbest.nbest_of_tapes(lattices, n, tapes, search=search, budget=budget)[0]
 
-    def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+    def strings(
+        self, tape: int, n: int, budget: int | None, log_z: float
+    ) -> list[Path[tuple[str, ...]]]:
         if len(self.tapes) > 1:
             return self.arcs().strings(tape, n, budget, log_z)
         return self.nbest(n)  # each label sequence has one path

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.lattices.labellings import LabelledMachine, ScoredLabels, best_sequences
+from fstcrf.lattices.labellings import LabelledMachine, ScoredLabels
 from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ def best_distinct(machine: Acyclic, symbols: Ints, n: int) -> tuple[Ints, Floats
         The number of paths of each row.
     """
     split, symbol, arcs = _split(machine, symbols)
-    sequences, original = best_sequences(split, symbol), arcs.tolist()
+    sequences, original = LabelledMachine(split, symbol, summed=False), arcs.tolist()
+    starts, targets, labels = split.row.tolist(), split.target.tolist(), symbol.tolist()
+    lists = starts, targets, labels, split.score.tolist(), split.final.tolist()
     column = np.zeros(symbols.max(initial=-1) + 1, dtype=np.int64)
     for k, values in enumerate(symbols.T):
         column[values[values >= 0]] = k
@@ -96,7 +98,7 @@ def best_distinct(machine: Acyclic, symbols: Ints, n: int) -> tuple[Ints, Floats
         best = _differing(sequences.search(begin, _PREFIXES + _EACH * n), column, n)
         if best is None:
             return None
-        paths = [(path.score, _arcs(sequences, path.labels, begin)) for path in best]
+        paths = [(path.score, _arcs(lists, path.labels, begin)) for path in best]
         rows.append(
             [(score, [a for k in path if (a := original[k]) >= 0]) for score, path in paths]
         )
@@ -177,30 +179,34 @@ def _split(machine: Acyclic, symbols: Ints) -> tuple[Acyclic, Ints, Longs]:
     return split, symbol[order], np.where(place == 0, arc, -1)[order]
 
 
+_Lists: TypeAlias = tuple[list[int], list[int], list[int], list[float], list[float]]
+"""Rows, targets, labels, scores and final scores: few of the arcs are read, one at a time."""
+
 _Link: TypeAlias = "tuple[int, _Link] | None"  # an arc, and the arcs before it
 
 
-def _arcs(machine: LabelledMachine, labels: Sequence[int], begin: int) -> list[int]:
+def _arcs(lists: _Lists, labels: Sequence[int], begin: int) -> list[int]:
     """Return the arcs of the best path with these labels."""
+    row, target, read, scores, final = lists
     reached: dict[int, tuple[float, _Link]] = {begin: (0.0, None)}
     for label in (*labels, None):
         line, after = list(reached), dict[int, tuple[float, _Link]]()
         heapq.heapify(line)
         while line:
             s = heapq.heappop(line)
-            for a in range(machine.row[s], machine.row[s + 1]):
-                silent = machine.label[a] < 0
-                if not silent and machine.label[a] != label:
+            for a in range(row[s], row[s + 1]):
+                silent = read[a] < 0
+                if not silent and read[a] != label:
                     continue
-                states, t = reached if silent else after, machine.target[a]
-                score = reached[s][0] + machine.score[a]
+                states, t = reached if silent else after, target[a]
+                score = reached[s][0] + scores[a]
                 if t not in states and silent:
                     heapq.heappush(line, t)
                 if t not in states or score > states[t][0]:
                     states[t] = score, (a, reached[s][1])
         if label is not None:
             reached = after
-    _, link = max(reached.items(), key=lambda item: item[1][0] + machine.final[item[0]])[1]
+    _, link = max(reached.items(), key=lambda item: item[1][0] + final[item[0]])[1]
     arcs: list[int] = []
     while link is not None:
         arcs.append(link[0])

@@ -454,7 +454,9 @@ class Row(ABC):
         """Return the n best labellings of some tapes."""
 
     @abstractmethod
-    def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+    def strings(
+        self, tape: int, n: int, budget: int | None, log_z: float
+    ) -> list[Path[tuple[str, ...]]]:
         """Return the n most probable label sequences of a tape; the row must have a path."""
 
     @abstractmethod

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from fstcrf.arguments import whole_number
-from fstcrf.arrays import Bools, Floats, Ints
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.lattices.batching import Paths, Ranking, best, nbest, usual_log_z
@@ -38,7 +38,7 @@ PartT = TypeVar("PartT")
 Entry: TypeAlias = tuple[float, Labels, PartT | None]
 """The score and the labels of a sequence, and None; or bound, prefix and contents of a part."""
 
-_Total: TypeAlias = Callable[[Iterable[float]], float]
+_FEWEST_PREFIXES, _MOST_PREFIXES = 16, 10_000
 
 
 class ScoredLabels(NamedTuple):
@@ -71,7 +71,7 @@ def search(
         Returns the sequences and the parts that a part consists of.
     budget : float
         Largest number of parts to divide. After that, the sequences reached so far follow, with
-        ``exact=False``.
+        ``exact=False``, and one that is reached by always dividing the part with the highest bound.
     likely : function, optional
         Returns a sequence and its score, to add to them.
     """
@@ -93,44 +93,119 @@ def search(
         divided += 1
         entries = divide(part)
     scores = {labels: 0.0 - other for other, labels, is_part, _ in queue if not is_part}
+    scores |= _ahead(divide, part)
     if likely is not None:
         labels, score = likely()
         if labels not in proven:
             scores[labels] = score
     for labels, score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
-        yield ScoredLabels(labels, score, max(score, 0.0 - cost), exact=False)
+        yield ScoredLabels(labels, score, max(score, 0.0 - cost), exact=score >= 0.0 - cost)
+
+
+def _ahead(
+    divide: Callable[[PartT], Iterable[Entry[PartT]]], part: PartT | None
+) -> dict[Labels, float]:
+    """Return sequences and scores; always the part with the highest bound is divided."""
+    scores: dict[Labels, float] = {}
+    while part is not None:
+        further, divided, part = -math.inf, divide(part), None
+        for score, labels, rest in divided:
+            if rest is None and score > -math.inf:
+                scores[labels] = score
+            elif rest is not None and score > further:
+                further, part = score, rest
+    return scores
+
+
+def usual_budget(arcs: int) -> int:
+    """Return the number of prefixes of a machine that take up to a second."""
+    return max(_FEWEST_PREFIXES, min(_MOST_PREFIXES, 20_000_000 // (6_000 + arcs)))
 
 
 # --- Label sequences of an acyclic machine --------------------------------------------------------
 
-_Subset: TypeAlias = dict[int, float]
-_Prefix: TypeAlias = tuple[Labels, _Subset]
-"""Labels, and the states that their paths end in, each with the total of these paths."""
+_Extension: TypeAlias = tuple[Labels, Longs, Floats, int]
+"""Labels, the states that their paths end in, the total of the paths to each, the next label."""
+
+_FEW_STATES = 1_024
+"""Up to here, totals of all states take less time than a list of the states that are reached."""
+
+_MOST_LIMITED = 20_000_000
+"""Arcs times labels for which limits are computed; beyond it, all continuations are summed."""
+
+
+def _maxima(scores: Floats, group: Longs, n: int) -> Floats:
+    """Return the largest of the scores of each of n groups, float64 [n]."""
+    top = np.full(n, -np.inf)
+    np.maximum.at(top, group, scores)
+    return top
+
+
+def _log_sums(scores: Floats, group: Longs, n: int) -> Floats:
+    """Return the log of the sum over the scores of each of n groups, float64 [n]."""
+    top = _maxima(scores, group, n)
+    shift = np.where(top > -np.inf, top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.bincount(group, np.exp(scores - shift[group]), n)) + shift
 
 
 class LabelledMachine:
-    """An acyclic machine that is determinised lazily, as far as a search needs it.
+    """A search for the label sequences of an acyclic machine by the total of their paths.
+
+    The machine is determinised lazily, as far as the search needs it. The bound of a prefix is the
+    total of its paths, each with the limit of the state where it ends. The limit of a state is at
+    least the total of its continuations with any one label sequence. For sums, it sums the
+    continuations with each next label, and takes the label with the largest sum.
 
     Parameters
     ----------
     machine : Acyclic
     label : int32 [A]
         Label of each arc, −1 if it has no label.
-    suffix : float64 [S]
-        Total of the paths from each state to an end.
-    total : function
-        Score of several paths with the same labels: their maximum, or the log of their sum.
+    summed : bool
+        Whether the total of paths is the log of their sum; otherwise it is the best score.
     """
 
-    def __init__(self, machine: Acyclic, label: Ints, suffix: Floats, total: _Total) -> None:
-        # lists, because the search reads few of the arcs, one at a time
-        self.row: list[int] = machine.row.tolist()
-        self.target: list[int] = machine.target.tolist()
-        self.label: list[int] = label.tolist()
-        self.score: list[float] = machine.score.tolist()
-        self.final: list[float] = machine.final.tolist()
-        self.suffix: list[float] = suffix.tolist()
-        self.total = total
+    def __init__(self, machine: Acyclic, label: Ints, *, summed: bool) -> None:
+        source = Ragged(machine.row).rows()
+        self.n_labels, self.final = int(label.max(initial=-1)) + 1, machine.final
+        self.summed, self.totals = summed, _log_sums if summed else _maxima
+        self.limit = machine.sum_suffix if summed else machine.best_suffix
+        if summed and len(label) * self.n_labels <= _MOST_LIMITED:
+            self.limit = self._limits(machine, label, source)
+        last = len(self.final) - 1
+        read, silent = np.flatnonzero(label >= 0), np.flatnonzero(label < 0)
+        self.score, self.target = machine.score[read], machine.target[read].astype(np.int64)
+        self.label, self.bound = label[read].astype(np.int64), self.limit[self.target] + self.score
+        self.degree = np.bincount(source[read], minlength=last + 1)
+        self.first = np.cumsum(self.degree) - self.degree
+        self.leaves = np.bincount(source[silent], minlength=last + 1) > 0
+        # turned round: state s is number S − 1 − s, so that arcs still lead to higher states
+        begins = last - machine.target[silent]
+        order = np.argsort(begins, kind="stable")
+        target = (last - source[silent][order]).astype(np.int32)
+        row, ends = Ragged.from_rows(begins, last + 1).offsets, np.full(last + 1, -np.inf)
+        self.turned = Acyclic(row, target, machine.score[silent][order], ends)
+
+    def _limits(self, machine: Acyclic, labels: Ints, source: Longs) -> Floats:
+        """Return the limit of each state."""
+        size, level = self.n_labels + 1, machine.lengths()[1]  # arcs lead to higher levels
+        next_label = np.full((len(self.final), size), -np.inf)  # the last column: the sequence ends
+        next_label[:, -1] = self.final
+        order = np.argsort(-level[source], kind="stable")
+        ends = np.flatnonzero(np.diff(level[source[order]])) + 1
+        for arcs in np.split(order, ends):
+            here, place = np.unique(source[arcs], return_inverse=True)
+            score, target, label = machine.score[arcs], machine.target[arcs], labels[arcs]
+            read = label >= 0
+            cell = place[read] * size + label[read]
+            limits = np.max(next_label[target[read]], axis=1, initial=-np.inf)
+            total = _log_sums(score[read] + limits, cell, len(here) * size).reshape(-1, size)
+            cells = (place[~read, None] * size + np.arange(size)).ravel()
+            more = (score[~read, None] + next_label[target[~read]]).ravel()
+            total = np.logaddexp(total, _log_sums(more, cells, total.size).reshape(-1, size))
+            next_label[here] = np.logaddexp(next_label[here], total)
+        return np.asarray(next_label.max(axis=1))
 
     def search(
         self,
@@ -139,70 +214,43 @@ class LabelledMachine:
         likely: Callable[[], tuple[Labels, float]] | None = None,
     ) -> Iterator[ScoredLabels]:
         """Yield the label sequences of paths from a state, best first; see `search`."""
-        return search(self._entries((), {begin: 0.0}), self._divided, budget, likely)
+        entries = self._entries((), np.asarray([begin]), np.zeros(1))
+        return search(entries, self._divided, budget, likely)
 
-    def _divided(self, prefix: _Prefix) -> Iterator[Entry[_Prefix]]:
-        labels, subset = prefix
-        for label, states in self._successors(subset).items():
-            yield from self._entries((*labels, label), states)
+    def _leaving(self, states: Longs) -> tuple[Longs, Longs]:
+        """Return the arcs with labels that leave some states, and the number of each state's."""
+        degree = self.degree[states]
+        ends = degree.cumsum()
+        arcs = (self.first[states] - ends + degree).repeat(degree)
+        return arcs + np.arange(len(arcs)), degree
 
-    def _entries(self, labels: Labels, subset: _Subset) -> Iterator[Entry[_Prefix]]:
-        self._close(subset)
-        yield self.total([score + self.final[s] for s, score in subset.items()]), labels, None
-        further = [
-            score + self.score[a] + self.suffix[self.target[a]]
-            for s, score in subset.items()
-            for a in range(self.row[s], self.row[s + 1])
-            if self.label[a] >= 0
-        ]
-        if further:
-            yield self.total(further), labels, (labels, subset)
+    def _divided(self, part: _Extension) -> Iterator[Entry[_Extension]]:
+        labels, states, mass, label = part
+        arcs, degree = self._leaving(states)
+        read = self.label[arcs] == label
+        arcs, mass = arcs[read], mass.repeat(degree)[read]
+        target, score = self.target[arcs], mass + self.score[arcs]
+        if len(self.final) <= _FEW_STATES:
+            total = self.totals(score, target, len(self.final))
+            after = (total > -np.inf).nonzero()[0]
+            return self._entries((*labels, label), after, total[after])
+        after, place = np.unique(target, return_inverse=True)
+        return self._entries((*labels, label), after, self.totals(score, place, len(after)))
 
-    def _close(self, subset: _Subset) -> None:
-        """Add the states that arcs without labels lead to; every arc leads to a higher state."""
-        line = list(subset)
-        heapq.heapify(line)
-        while line:
-            s = heapq.heappop(line)
-            for a in range(self.row[s], self.row[s + 1]):
-                if self.label[a] >= 0:
-                    continue
-                t, score = self.target[a], subset[s] + self.score[a]
-                if t not in subset:
-                    heapq.heappush(line, t)
-                subset[t] = self.total([subset.get(t, -math.inf), score])
-
-    def _successors(self, subset: _Subset) -> dict[int, _Subset]:
-        """Return the states after each label."""
-        after: dict[int, _Subset] = {}
-        for s, score in subset.items():
-            for a in range(self.row[s], self.row[s + 1]):
-                if self.label[a] < 0:
-                    continue
-                states, t = after.setdefault(self.label[a], {}), self.target[a]
-                states[t] = self.total([states.get(t, -math.inf), score + self.score[a]])
-        return after
-
-
-def best_sequences(machine: Acyclic, label: Ints) -> LabelledMachine:
-    """Return a machine to search for label sequences by the score of their best path.
-
-    `label`, int32 [A], is the label of each arc, −1 if it has no label.
-    """
-    return LabelledMachine(machine, label, machine.best_suffix, max)
-
-
-def probable_sequences(machine: Acyclic, label: Ints) -> LabelledMachine:
-    """Return a machine to search for label sequences by the log of the sum over their paths."""
-    return LabelledMachine(machine, label, machine.sum_suffix, _log_sum)
-
-
-def _log_sum(scores: Iterable[float]) -> float:
-    values = list(scores)
-    top = max(values)
-    if top == -math.inf:
-        return top
-    return top + math.log(math.fsum(math.exp(value - top) for value in values))
+    def _entries(self, labels: Labels, states: Longs, mass: Floats) -> Iterator[Entry[_Extension]]:
+        if self.leaves[states].any():
+            last = len(self.final) - 1
+            total = self.turned.suffix_to(last - states, mass, summed=self.summed)[::-1]
+            states = (total > -np.inf).nonzero()[0]
+            mass, states = total[states], states + (last + 1 - len(total))
+        end = mass + self.final[states]
+        score = np.logaddexp.reduce(end) if self.summed else end.max()
+        yield float(score), labels, None
+        arcs, degree = self._leaving(states)
+        bound = mass.repeat(degree) + self.bound[arcs]
+        bounds = self.totals(bound, self.label[arcs], self.n_labels)
+        for label in (bounds > -np.inf).nonzero()[0].tolist():
+            yield float(bounds[label]), (*labels, label), (labels, states, mass, label)
 
 
 _JOINT = 8

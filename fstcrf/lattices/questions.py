@@ -47,9 +47,6 @@ else:  # only type checkers read the default of a type variable
 
 Loss = Literal["token", "span"]
 
-PREFIXES = 10_000
-"""Default number of prefixes that `strings` expands."""
-
 
 class Questions(Generic[LabelsT_co, ArrayT_co]):
     """A lattice that can be asked.
@@ -216,21 +213,22 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         return self.row.nbest(n, budget, search)
 
     def strings(
-        self, tape: str | None = None, n: int = 1, *, budget: int = PREFIXES
+        self, tape: str | None = None, n: int = 1, *, budget: int | None = None
     ) -> list[Path[tuple[str, ...]]]:
         """Return the n most probable label sequences, each by the sum over all its paths.
 
-        The search is best-first over prefixes. The bound of a prefix is the exact sum over all
-        sequences that begin with it.
+        The search is best-first over prefixes. No sequence that begins with a prefix scores more
+        than the bound of the prefix.
 
         Parameters
         ----------
         tape : str, optional
             The tape; the first tape if absent.
         n : int
-        budget : int
-            Number of prefixes to expand. If it is reached, sequences are not proven to be the
-            best: ``exact`` is False, and no other sequence scores more than ``bound``.
+        budget : int, optional
+            Number of prefixes to expand; by default as many as take about a second, up to 10,000.
+            If it is reached, sequences are not proven to be the best: ``exact`` is False, and no
+            other sequence scores more than ``bound``.
 
         Returns
         -------
@@ -243,7 +241,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             `n` or `budget` is below 1, or there is no such tape.
         """
         number = 0 if tape is None else self.number(tape)
-        if n < 1 or budget < 1:
+        if n < 1 or (budget is not None and budget < 1):
             raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
         log_z = float(self.row.engine.log_z[0])
         return self.row.strings(number, n, budget, log_z) if log_z > -np.inf else []

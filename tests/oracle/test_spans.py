@@ -388,7 +388,7 @@ def test_batches_with_long_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = asked()
     program = batch()[0].dense.program
     machine = program.machine
-    size = 8 * int(lib.fc_machine_work(machine._static[0], 15))
+    size = 8 * int(lib.fc_machine_work(machine._static[0], 0, 15))
     monkeypatch.setattr(blocks_of, "LONG_BYTES", size)
     monkeypatch.setattr(blocks_of, "_SHORTEST", 4)
     assert asked() == whole

@@ -225,5 +225,5 @@ def test_a_search_for_strings_that_gives_up_says_so() -> None:
     assert all(path.bound >= path.score for path in found)
     peaked = Lattice.from_ctc(scores * 60)
     found = peaked.strings(n=1, budget=3)
-    assert found[0].labels == peaked.best().labels
+    assert found[0].score >= peaked.string_log_partition(peaked.best().labels)
     assert found[0].score == pytest.approx(peaked.string_log_partition(found[0].labels))

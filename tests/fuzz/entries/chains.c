@@ -15,10 +15,15 @@ static int same_doubles(int64_t n, const double *x, const double *y) {
     return 1;
 }
 
+/* Numbers in a row of joint states. */
+static int64_t cells_of(const fc_machine *m) {
+    return (m->residual == NULL ? 1 : m->residual->Q) * m->outer * ((m->S + 7) / 8 * 8);
+}
+
 /* A sentence in blocks of `size` tokens, whose suffixes are there: the best path, samples, posteriors. */
 static void ask_blocks(const fc_machine *m, int64_t T, int64_t size, fc_kind kind, double *suffix,
                        double *work) {
-    const int64_t cells = fc_block_cells(m), n = 1 + below(3), blocks = (T + size - 1) / size;
+    const int64_t cells = cells_of(m), n = 1 + below(3), blocks = (T + size - 1) / size;
     double *before = NEW(double, cells), *node[FC_MAX_AXES], *arc[FC_MAX_AXES], entropy = 0.0;
     int32_t *path = NEW(int32_t, T), *drawn = NEW(int32_t, n *T), *residual = ZEROS(int32_t, n);
     int32_t state = 0;
@@ -40,7 +45,7 @@ static void ask_blocks(const fc_machine *m, int64_t T, int64_t size, fc_kind kin
         const int64_t offsets[2] = {0, T};
         int32_t *whole = NEW(int32_t, T);
         double score = 0.0;
-        fc_machine_best(m, 1, offsets, whole, &score, NEW(double, fc_machine_batch_work(m, 1, T)));
+        fc_machine_best(m, 1, offsets, whole, &score, NEW(double, fc_machine_work(m, 1, T)));
         must(memcmp(whole, path, (size_t)T * sizeof *path) == 0, "blocks have another best path");
     }
     for (int64_t k = 0; k < blocks; k++) {
@@ -63,7 +68,7 @@ void blocks(void) {
     const fc_kind kind = (fc_kind)below(3);
     fc_machine m;
     if (!draw_machine(&m, T)) return;
-    const int64_t cells = fc_block_cells(&m), blocks = (T + size - 1) / size;
+    const int64_t cells = cells_of(&m), blocks = (T + size - 1) / size;
     double *work = NEW(double, fc_block_work(&m, size)), total = 0.0;
     double *suffix = NEW(double, blocks *cells);
     for (int64_t k = blocks - 1; k >= 0; k--) {
@@ -75,7 +80,7 @@ void blocks(void) {
         const int64_t offsets[2] = {0, T};
         double score = 0.0;
         fc_machine_best(&m, 1, offsets, NEW(int32_t, T), &score,
-                        NEW(double, fc_machine_batch_work(&m, 1, T)));
+                        NEW(double, fc_machine_work(&m, 1, T)));
         must(same_doubles(1, &score, &total), "blocks have another best score");
         if (total == -INFINITY) return;
     }
@@ -221,7 +226,7 @@ void search(void) {
     const int64_t steps = below(4) ? 1000000 : 1 + below(5);
     int32_t *path = NEW(int32_t, n *T);
     double *score = NEW(double, n), bound = 0.0, *expected = NEW(double, n);
-    double *work = NEW(double, fc_machine_work(&m, T));
+    double *work = NEW(double, fc_machine_work(&m, 0, T));
     give_room(&a, g.words, rooms);
     fc_status status;
     do {

@@ -75,10 +75,11 @@ void sweep(void) {
     s.gold = below(2) ? indices(s.N, S) : NULL;
     if (!draw_trained(&m, S, s.N) || fc_check_shard(&m, &s, &l, &where) != FC_OK) return;
     const int64_t size = s.R * s.P + s.M, arcs = arcs_of_axis(m.axis);
-    fc_flushes(&m, &s, &s.flushes, NULL, NULL, NEW(int64_t, fc_flushes_work(&s)));
+    const int64_t room = s.B + s.longest + 2 + 2 * (s.frequent_rows + s.frequent_singles);
+    fc_flushes(&m, &s, &s.flushes, NULL, NULL, NEW(int64_t, room));
     int64_t *after = NEW(int64_t, s.flushes);
     int32_t *what = NEW(int32_t, s.flushes);
-    fc_flushes(&m, &s, &s.flushes, after, what, NEW(int64_t, fc_flushes_work(&s)));
+    fc_flushes(&m, &s, &s.flushes, after, what, NEW(int64_t, room));
     s.flush_after = after, s.flush_what = what;
     float *weight = NEW(float, size), *theta = narrow_values(l.parameters);
     float *gradient = ZEROS(float, size), *square = s.row_value ? NEW(float, s.row_ptr[s.N]) : NULL;
@@ -210,8 +211,7 @@ void learners(void) {
     fc_parameters *theta = draw_parameters(&x, 0), *sums = draw_parameters(&x, 1);
     const double *weight = finite_values(x.batch.B);
     double step = 1.0, loss = 0.0, factor = below(4) ? 1.0 : value();
-    double *work = NEW(double, kind > 0 ? fc_difference_work(&x.m, &x.batch, &x.learner)
-                                        : fc_learner_work(&x.m, &x.learner, x.longest));
+    double *work = NEW(double, fc_learner_work(&x.m, &x.batch, &x.learner, kind > 0));
     switch (kind) {
         case 0:
             fc_perceptron(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, theta, sums,

@@ -60,7 +60,7 @@ static void ask_machine(const fc_machine *m, int64_t B, const int64_t *offsets) 
     const int64_t N = offsets[B], n = 1 + below(5);
     int64_t longest = 0, where = 0, cells = 0;
     longest = longest_sentence(B, offsets);
-    double *work = NEW(double, fc_machine_batch_work(m, B, longest));
+    double *work = NEW(double, fc_machine_work(m, B, longest));
     double *log_z = NEW(double, B), *score = NEW(double, B *n);
     int32_t *path = NEW(int32_t, n *N);
     int64_t *count = NEW(int64_t, B);
