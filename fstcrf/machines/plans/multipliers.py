@@ -29,7 +29,7 @@ from fstcrf.arrays import Bools, Floats, Ragged
 from fstcrf.kernel import Allowance, Budget, LazyAcceptor
 
 _STATES = 64  # of an acceptor that may have a limited group
-_FEWEST = 200  # states of the product of all acceptors: below, the product costs less
+_FEWEST = 8_000  # joint states of the product with these acceptors: below, it costs less
 _TOKENS = 50_000  # of sentences whose multipliers are found together
 _STEPS = 40  # along the subgradient
 _FIRST, _LARGER, _SMALLER = 0.5, 1.2, 0.6  # the first step, and the factors of further ones
@@ -61,7 +61,8 @@ class Multipliers:
     def of(cls, grammar: kernel.Conjunction) -> Multipliers | None:
         """Return the multipliers of a conjunction; None if its product costs less than these."""
         multipliers = cls(grammar)
-        return multipliers if np.prod(multipliers._most + 1.0) >= _FEWEST else None
+        joint = grammar.machine.outer * grammar.machine.width
+        return multipliers if joint * np.prod(multipliers._most + 1.0) >= _FEWEST else None
 
     def paths(
         self, batch: kernel.Bound, n: int, budget: Budget, allowance: Allowance
