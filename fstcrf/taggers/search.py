@@ -397,8 +397,12 @@ class Search:
         score, bound = np.full((size, n), -np.inf), np.full(size, -np.inf)
         path, rest = np.full((n, tokens), -1, np.int32), np.arange(size)
         for listed in () if self.stages[k].observed else _LISTED:
-            if len(rest):
-                rest = self._list_under_rules(k, prefixes, rest, listed * n, score, path)
+            runs = prefixes.rows.select(rest).runs(max(1, _PATH_TOKENS // (listed * n)))
+            left = [
+                self._list_under_rules(k, prefixes, rest[slice(*run)], listed * n, score, path)
+                for run in runs
+            ]
+            rest = np.concatenate([rest[:0], *left])
         if len(rest):
             stage, context, selected = self.ruled[k], self.contexts[k], prefixes.select(rest)
             observed = stage.observed_labels(context.ids(selected))
