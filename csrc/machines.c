@@ -345,16 +345,37 @@ fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *o
     return FC_OK;
 }
 
+/* Whether change k precedes change l in the order of tokens, or of potentials at one token. */
+static int change_before(const int32_t *token, const int32_t *place, int64_t k, int64_t l) {
+    return token[k] < token[l] || (token[k] == token[l] && place[k] < place[l]);
+}
+
+/* Whether the changes of variant v do not exceed the changes of variant u in lexicographic order. */
+static int falls(const int64_t *ptr, const int32_t *token, const int32_t *place, int64_t u,
+                 int64_t v) {
+    int64_t k = ptr[u], l = ptr[v];
+    for (; l < ptr[v + 1]; k++, l++) {
+        if (k == ptr[u + 1] || change_before(token, place, k, l)) return 0;
+        if (change_before(token, place, l, k)) return 1;
+    }
+    return 1;
+}
+
 /* Variants are in order, and their changed tokens ascend within a sentence. */
-static int variants_ok(int64_t B, const int64_t *offsets, int64_t C, const int64_t *sentence,
-                       const int64_t *ptr, const int32_t *token) {
-    if (C < 0 || ptr[0] != 0) return 0;
+static int variants_ok(int64_t B, const int64_t *offsets, int64_t C, const int64_t *order,
+                       const int64_t *sentence, const int64_t *ptr, const int32_t *token,
+                       const int32_t *place, int64_t rows) {
     for (int64_t c = 0; c < C; c++) {
-        if (sentence[c] < 0 || sentence[c] >= B || ptr[c] > ptr[c + 1]) return 0;
-        if (c > 0 && sentence[c - 1] > sentence[c]) return 0;
-        const int64_t T = offsets[sentence[c] + 1] - offsets[sentence[c]];
-        for (int64_t k = ptr[c]; k < ptr[c + 1]; k++)
-            if (token[k] < 0 || token[k] >= T || (k > ptr[c] && token[k - 1] >= token[k])) return 0;
+        const int64_t v = order[c], s = sentence[v];
+        if (s < 0 || s >= B || ptr[v] > ptr[v + 1]) return 0;
+        const int64_t T = offsets[s + 1] - offsets[s];
+        for (int64_t k = ptr[v]; k < ptr[v + 1]; k++) {
+            if (token[k] < 0 || token[k] >= T || place[k] < 0 || place[k] >= rows) return 0;
+            if (k > ptr[v] && token[k - 1] >= token[k]) return 0;
+        }
+        if (c == 0) continue;
+        const int64_t before = sentence[order[c - 1]];
+        if (before > s || (before == s && !falls(ptr, token, place, order[c - 1], v))) return 0;
     }
     return 1;
 }
@@ -364,17 +385,17 @@ static int64_t gather(rescoring *w, const int64_t *offsets, int64_t C, const int
                       int64_t c, int64_t room) {
     w->sentences = 0;
     for (int64_t tokens = 0; c < C && w->sentences < GROUP;) {
-        const int64_t b = sentence[c], T = offsets[b + 1] - offsets[b];
+        const int64_t b = sentence[w->order[c]], T = offsets[b + 1] - offsets[b];
         if (w->sentences > 0 && tokens + T > room) break;
         rescored *s = &w->sentence[w->sentences];
         *s = (rescored){offsets[b], T, c, c, 0, -1, FC_NEVER};
-        for (; c < C && sentence[c] == b; c++) {
-            const int64_t k = w->ptr[c];
-            if (k < w->ptr[c + 1] && w->token[k] > s->last) s->last = w->token[k];
+        for (; c < C && sentence[w->order[c]] == b; c++) {
+            const int64_t k = first_change(w, c);
+            if (k < end_of_changes(w, c) && w->token[k] > s->last) s->last = w->token[k];
         }
         s->to = c;
         if (T == 0) {
-            for (int64_t k = s->from; k < c; k++) w->total[k] = w->m->machine->empty;
+            for (int64_t k = s->from; k < c; k++) w->total[w->order[k]] = w->m->machine->empty;
             break; /* a group has only sentences with tokens */
         }
         w->sentences++;
@@ -384,23 +405,27 @@ static int64_t gather(rescoring *w, const int64_t *offsets, int64_t C, const int
 }
 
 fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                             int64_t C, const int64_t *sentence, const int64_t *ptr,
-                             const int32_t *token, const double *node, int best, double *total,
+                             int64_t C, const int64_t *order, const int64_t *sentence,
+                             const int64_t *ptr, const int32_t *token, const int32_t *place,
+                             int64_t rows, const double *node, int best, double *total,
                              double *work, int64_t *where) {
     const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
-    if (machine->axes != 1 || !variants_ok(B, offsets, C, sentence, ptr, token)) return FC_EINVAL;
+    if (machine->axes != 1 || C < 0) return FC_EINVAL;
+    if (!variants_ok(B, offsets, C, order, sentence, ptr, token, place, rows)) return FC_EINVAL;
     tensor m;
     rescoring w;
     const int64_t longest = longest_of(B, offsets);
     const int64_t room = longest > GROUP_TOKENS ? longest : GROUP_TOKENS;
     *where = lay_out_tensor(&m, machine, longest, work);
     double *rest = (double *)((uintptr_t)work + (uintptr_t)*where * sizeof *work);
-    *where += lay_out_rescoring(&w, &m, room, rest);
+    *where += lay_out_rescoring(&w, &m, room, C, rest);
     if (work == NULL) return FC_OK;
     m.brief = 0;
+    w.order = order;
     w.ptr = ptr;
     w.token = token;
+    w.place = place;
     w.potentials = node;
     w.total = total;
     for (int64_t c = 0; c < C;) {

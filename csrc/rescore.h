@@ -6,8 +6,9 @@
  *   Z' = (+) F'_b (x) node'_b (x) B_b,   F'_a = F_a
  *
  * where B_b are the continuations after token b. A variant costs the steps from a to b, not the
- * sentence. The rows of several sentences, or variants, are stepped together, and each row has the same
- * bits in any company. */
+ * sentence. Variants with the same first changes share the steps up to the first change that
+ * differs: a later variant copies the row at that token. The rows of several sentences, or variants, are
+ * stepped together, and each row has the same bits in any company. */
 #ifndef FSTCRF_RESCORE_H
 #define FSTCRF_RESCORE_H
 
@@ -15,6 +16,14 @@
 
 #define GROUP 32         /* sentences */
 #define GROUP_TOKENS 512 /* a group of several sentences has at most as many */
+#define WAITING 64       /* rows of variants that have branched off */
+
+/* A variant in the tree of variants: it branches off from a variant before it, its parent. */
+typedef struct {
+    int64_t s, shared;              /* its sentence; the number of changes shared with its parent */
+    int64_t parent, branches, next; /* branches: the first variant that branches off; next: the next
+                                     * branch of the parent; or -1 */
+} branching;
 
 /* A row of the recursion: the place of its sentence in the group, or of its variant. */
 typedef struct {
@@ -29,6 +38,9 @@ typedef struct {
     double total;
 } rescored;
 
+#define BEGINS 1 /* a variant has its first change at this token */
+#define ENDS 2   /* a variant has its last change at this token */
+
 typedef struct {
     tensor *m;
     semiring K;
@@ -40,19 +52,30 @@ typedef struct {
     double *forward, *after, *node;  /* [tokens][full]: F_t, B_t; [tokens][plane] */
     double *shift, *before, *behind; /* [tokens] logs of scales: of node, F_t and B_t */
     double *changed;                 /* [plane] */
-    const int64_t *ptr;
-    const int32_t *token;
+    double *alone;                   /* [full] */
+    uint8_t *marks;                  /* [tokens] */
+    branching *variant;              /* [C] */
+    int64_t waits, late;             /* waiting rows; variants that start anew, or -1 */
+    runner waiting[WAITING];
+    double *waiting_row; /* [WAITING][full] */
+    const int64_t *order, *ptr;
+    const int32_t *token, *place;
     const double *potentials;
     double *total;
 } rescoring;
 
-static inline int64_t lay_out_rescoring(rescoring *w, tensor *m, int64_t tokens, double *work) {
+static inline int64_t lay_out_rescoring(rescoring *w, tensor *m, int64_t tokens, int64_t C,
+                                        double *work) {
     double *const start = work, **each[] = {&w->x, &w->y, &w->forward, &w->after};
     for (int k = 0; k < 4; k++) *each[k] = take(&work, (k < 2 ? FC_LANES : tokens) * m->full);
     w->node = take(&work, tokens * m->plane);
     double **log[] = {&w->shift, &w->before, &w->behind};
     for (int k = 0; k < 3; k++) *log[k] = take(&work, tokens);
     w->changed = take(&work, m->plane);
+    w->alone = take(&work, m->full);
+    w->waiting_row = take(&work, WAITING * m->full);
+    w->marks = (uint8_t *)take(&work, tokens / 8 + 1);
+    w->variant = (branching *)take(&work, C * (int64_t)(sizeof *w->variant / sizeof *work));
     w->m = m;
     return work - start;
 }
@@ -108,10 +131,9 @@ static inline void step_rows(rescoring *w, direction d) {
 }
 
 /* x: (x) the node potentials of a token, scaled. */
-static inline void read_node(rescoring *w, int64_t r, direction d, const double *plane,
-                             double shift) {
+static inline void read_node(rescoring *w, double *x, fc_total *scale, direction d,
+                             const double *plane, double shift) {
     tensor *m = w->m;
-    double *x = row_of(w, r);
     if (m->machine->residual == NULL) {
         times_plane(m, w->K, x, plane, x);
     } else if (d == FORWARD) {
@@ -121,8 +143,8 @@ static inline void read_node(rescoring *w, int64_t r, direction d, const double 
         residual_step(m, w->K, BACKWARD, x, m->y);
         times_plane(m, w->K, m->y, plane, x);
     }
-    fc_add(&w->row[r].scale, shift + (m->machine->residual == NULL ? 0.0 : m->edge_shift));
-    fc_add(&w->row[r].scale, normalise(m, w->K, x));
+    fc_add(scale, shift + (m->machine->residual == NULL ? 0.0 : m->edge_shift));
+    fc_add(scale, normalise(m, w->K, x));
 }
 
 /* (+) x (x) y over all cells, as a score. */
@@ -145,10 +167,11 @@ static inline void continuations(rescoring *w) {
             rescored *sentence = &w->sentence[row->s];
             const int64_t place = sentence->at + row->t;
             double *x = row_of(w, r), *node = w->node + place * m->plane;
-            memcpy(w->after + place * m->full, x, (size_t)m->full * sizeof *x);
+            if (w->marks[place] & ENDS)
+                memcpy(w->after + place * m->full, x, (size_t)m->full * sizeof *x);
             w->behind[place] = fc_value(row->scale);
             w->shift[place] = load_node(m, w->K, sentence->first + row->t, node);
-            read_node(w, r, BACKWARD, node, w->shift[place]);
+            read_node(w, x, &row->scale, BACKWARD, node, w->shift[place]);
             sentence->total = FC_NEVER;
             if (row->scale.sum > FC_NEVER && row->t-- > 0) {
                 r++;
@@ -179,12 +202,15 @@ static inline void beginnings(rescoring *w) {
         for (int64_t r = 0; r < w->n;) {
             runner *row = &w->row[r];
             const int64_t place = w->sentence[row->s].at + row->t;
-            memcpy(w->forward + place * m->full, row_of(w, r), (size_t)m->full * sizeof *w->x);
+            double *x = row_of(w, r);
+            if (w->marks[place] & BEGINS)
+                memcpy(w->forward + place * m->full, x, (size_t)m->full * sizeof *x);
             w->before[place] = fc_value(row->scale);
             if (row->t++ == w->sentence[row->s].last) {
                 end_row(w, r);
             } else {
-                read_node(w, r++, FORWARD, w->node + place * m->plane, w->shift[place]);
+                read_node(w, x, &row->scale, FORWARD, w->node + place * m->plane, w->shift[place]);
+                r++;
             }
         }
     }
@@ -200,42 +226,157 @@ static inline double changed_node(tensor *m, semiring K, const double *row, doub
     return shift;
 }
 
+/* --- The tree of variants ---------------------------------------------------------------------- */
+
+static inline int64_t first_change(const rescoring *w, int64_t c) { return w->ptr[w->order[c]]; }
+static inline int64_t end_of_changes(const rescoring *w, int64_t c) {
+    return w->ptr[w->order[c] + 1];
+}
+
+/* Changes that a variant shares with the one before it. */
+static inline int64_t shared_changes(const rescoring *w, int64_t c) {
+    const int64_t k = first_change(w, c), l = first_change(w, c - 1);
+    int64_t n = 0;
+    while (k + n < end_of_changes(w, c) && l + n < end_of_changes(w, c - 1) &&
+           w->token[k + n] == w->token[l + n] && w->place[k + n] == w->place[l + n])
+        n++;
+    return n;
+}
+
+/* Builds the tree of the variants of the group. Since variants are in falling order, a parent passes the
+ * tokens of all its branches. The list of branches has the order of these tokens. */
+static inline void grow_tree(rescoring *w) {
+    memset(w->marks, 0,
+           (size_t)(w->sentence[w->sentences - 1].at + w->sentence[w->sentences - 1].T));
+    for (int64_t s = 0; s < w->sentences; s++) {
+        const rescored *sentence = &w->sentence[s];
+        for (int64_t c = sentence->from; c < sentence->to; c++) {
+            const int64_t shared = c > sentence->from ? shared_changes(w, c) : 0;
+            int64_t parent = shared > 0 ? c - 1 : -1;
+            while (parent >= 0 && w->variant[parent].shared >= shared)
+                parent = w->variant[parent].parent;
+            w->variant[c] = (branching){s, shared, parent, -1, -1};
+            if (parent >= 0) {
+                w->variant[c].next = w->variant[parent].branches;
+                w->variant[parent].branches = c;
+            }
+            const int64_t first = first_change(w, c), end = end_of_changes(w, c);
+            if (first == end) continue;
+            w->marks[sentence->at + w->token[first]] |= BEGINS;
+            w->marks[sentence->at + w->token[end - 1]] |= ENDS;
+        }
+    }
+}
+
+/* Removes the next branch of a variant from its list, and returns it. Returns -1 if the branch begins at
+ * a later change or token; with token -1, if the branch has further changes. */
+static inline int64_t take_branch(rescoring *w, int64_t c, int64_t change, int64_t token) {
+    const int64_t b = w->variant[c].branches, shared = change - first_change(w, c);
+    if (b < 0 || w->variant[b].shared != shared) return -1;
+    const int64_t k = first_change(w, b) + shared;
+    if (token < 0 ? k < end_of_changes(w, b) : k == end_of_changes(w, b) || w->token[k] != token)
+        return -1;
+    w->variant[c].branches = w->variant[b].next;
+    return b;
+}
+
+/* Writes totals of the variants that have no change after this change of variant c. */
+static inline void end_variants(rescoring *w, int64_t c, int64_t change, int64_t place,
+                                const double *x, fc_total scale) {
+    tensor *m = w->m;
+    double total = FC_NEVER;
+    int known = 0;
+    for (int64_t b = change == end_of_changes(w, c) ? c : take_branch(w, c, change, -1); b >= 0;
+         b = take_branch(w, c, change, -1)) {
+        if (!known) {
+            fc_add(&scale, joined(m, w->K, x, w->after + place * m->full));
+            fc_add(&scale, w->behind[place]);
+            fc_add(&scale, m->shift);
+            total = fc_value(scale);
+            if (w->K == SUM_TIMES && !(total > FC_NEVER)) m->lost++;
+        }
+        known = 1;
+        w->total[w->order[b]] = total;
+    }
+}
+
+/* Reads a change, in the row x. */
+static inline void read_change(rescoring *w, int64_t change, double *x, fc_total *scale) {
+    const double *row = w->potentials + w->place[change] * w->m->S;
+    const double shift = changed_node(w->m, w->K, row, w->changed);
+    read_node(w, x, scale, FORWARD, w->changed, shift);
+}
+
+/* Continues variant c from a change on, given the row x before its token. If the change is the last, its
+ * total is known; otherwise the variant waits for a row. */
+static inline void branch_off(rescoring *w, int64_t c, int64_t change, const double *x,
+                              fc_total scale) {
+    const size_t size = (size_t)w->m->full * sizeof *x;
+    const int64_t s = w->variant[c].s, t = w->token[change];
+    if (change + 1 == end_of_changes(w, c)) {
+        memcpy(w->alone, x, size);
+        read_change(w, change, w->alone, &scale);
+        end_variants(w, c, change + 1, w->sentence[s].at + t, w->alone, scale);
+    } else if (w->waits < WAITING) {
+        memcpy(w->waiting_row + w->waits * w->m->full, x, size);
+        w->waiting[w->waits++] = (runner){c, s, t, change, scale};
+    } else {
+        w->variant[c].next = w->late;
+        w->late = c;
+    }
+}
+
 /* Reads token t of a variant; returns 1 after its last change, when its total is known. */
 static inline int read_variant(rescoring *w, int64_t r) {
-    tensor *m = w->m;
     runner *row = &w->row[r];
-    const int64_t place = w->sentence[row->s].at + row->t, end = w->ptr[row->job + 1];
-    const double *plane = w->node + place * m->plane;
-    double shift = w->shift[place];
+    const int64_t c = row->job, place = w->sentence[row->s].at + row->t;
+    double *x = row_of(w, r);
+    for (int64_t b = take_branch(w, c, row->change, row->t); b >= 0;
+         b = take_branch(w, c, row->change, row->t))
+        branch_off(w, b, first_change(w, b) + w->variant[b].shared, x, row->scale);
     if (w->token[row->change] == row->t) {
-        shift = changed_node(m, w->K, w->potentials + row->change++ * m->S, w->changed);
-        plane = w->changed;
+        read_change(w, row->change++, x, &row->scale);
+        end_variants(w, c, row->change, place, x, row->scale);
+    } else {
+        read_node(w, x, &row->scale, FORWARD, w->node + place * w->m->plane, w->shift[place]);
     }
-    read_node(w, r, FORWARD, plane, shift);
     row->t++;
-    if (row->change < end) return 0;
-    fc_add(&row->scale, joined(m, w->K, row_of(w, r), w->after + place * m->full));
-    fc_add(&row->scale, w->behind[place]);
-    fc_add(&row->scale, m->shift);
-    w->total[row->job] = fc_value(row->scale);
-    if (w->K == SUM_TIMES && !(w->total[row->job] > FC_NEVER)) m->lost++;
-    return 1;
+    return row->change == end_of_changes(w, c);
+}
+
+/* Starts a variant at its first change. */
+static inline void start_variant(rescoring *w, int64_t c) {
+    const rescored *sentence = &w->sentence[w->variant[c].s];
+    const int64_t change = first_change(w, c);
+    if (change == end_of_changes(w, c) || !(sentence->total > FC_NEVER)) return;
+    const int64_t place = sentence->at + w->token[change];
+    branch_off(w, c, change, w->forward + place * w->m->full, (fc_total){w->before[place], 0.0});
 }
 
 /* Totals of the variants of the group. */
 static inline void variants(rescoring *w) {
     tensor *m = w->m;
-    const int64_t end = w->sentence[w->sentences - 1].to;
-    for (int64_t c = w->sentence[0].from, s = 0; w->n > 0 || c < end; step_rows(w, FORWARD)) {
-        for (; w->n < FC_LANES && c < end; c++) {
-            while (c >= w->sentence[s].to) s++;
-            w->total[c] = w->sentence[s].total;
-            if (w->ptr[c] == w->ptr[c + 1] || !(w->total[c] > FC_NEVER)) continue;
-            const int64_t t = w->token[w->ptr[c]], place = w->sentence[s].at + t;
-            memcpy(row_of(w, w->n), w->forward + place * m->full, (size_t)m->full * sizeof *w->x);
-            runner *row = add_row(w, c, s, t);
-            row->change = w->ptr[c];
-            row->scale.sum = w->before[place];
+    const int64_t first = w->sentence[0].from, end = w->sentence[w->sentences - 1].to;
+    w->waits = 0;
+    w->late = -1;
+    for (int64_t c = first; c < end; c++)
+        w->total[w->order[c]] = w->sentence[w->variant[c].s].total;
+    for (int64_t c = first; w->n > 0 || w->waits > 0 || w->late >= 0 || c < end;
+         step_rows(w, FORWARD)) {
+        while (w->n < FC_LANES && (w->waits > 0 || w->late >= 0 || c < end)) {
+            if (w->waits == 0 && w->late >= 0) {
+                const int64_t late = w->late;
+                w->late = w->variant[late].next;
+                start_variant(w, late);
+            } else if (w->waits == 0) {
+                if (w->variant[c].parent < 0) start_variant(w, c);
+                c++;
+            }
+            if (w->waits == 0) continue;
+            w->waits--;
+            memcpy(row_of(w, w->n), w->waiting_row + w->waits * m->full,
+                   (size_t)m->full * sizeof *w->x);
+            w->row[w->n++] = w->waiting[w->waits];
         }
         for (int64_t r = 0; r < w->n;) {
             if (read_variant(w, r)) {
@@ -257,13 +398,14 @@ static inline outcome rescore_group(rescoring *w, semiring K) {
     m->lost = m->static_lost;
     forget_underflow();
     for (int64_t s = 0, at = 0; s < w->sentences; at += w->sentence[s++].T) w->sentence[s].at = at;
+    grow_tree(w);
     continuations(w);
     beginnings(w);
     variants(w);
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }
 
-/* Computes a group. If sums lose a term, its sentence is repeated alone, in the log domain. */
+/* Computes a group. Repeats a sentence in the log domain if its sums lose a term. */
 static inline void rescore_sentences(rescoring *w, semiring K) {
     const int64_t n = w->sentences;
     if (rescore_group(w, K) == DONE) return;

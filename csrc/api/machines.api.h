@@ -145,17 +145,21 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
 
 /* Totals of C variants of sentences, with other node potentials at some tokens: log Z, or the best
  * score if `best` is 1. The machine has one axis. A variant without changes is the sentence itself.
- * Costs two passes over each sentence, and for a variant the steps from its first change to its last. If
- * a sentence has no path, its variants count as having no path. Without `work`, `where` is how many
- * doubles it needs.
- *   sentence [C]           in  not falling
- *   ptr      [C + 1]       in  changes of each variant
- *   token    [ptr[C]]      in  places in the sentence, rising within a variant
- *   node     [ptr[C]][S]   in  all node potentials of that token
- *   total    [C]           out */
+ * Costs two passes over each sentence, and for a variant the steps from its first change to its last,
+ * without those that it shares with others. If a sentence has no path, its variants count as having no
+ * path. Without `work`, `where` is how many doubles it needs.
+ *   order    [C]           in  variants: sentences do not fall; the sequences of changes of a
+ *                              sentence do not rise, compared by token and then by place
+ *   sentence [.]           in  of each variant
+ *   ptr      [. + 1]       in  changes of each variant
+ *   token    [changes]     in  places in the sentence, rising within a variant
+ *   place    [changes]     in  rows of `node`
+ *   node     [rows][S]     in  all node potentials of a token
+ *   total    [.]           out of the variants in `order` */
 fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                             int64_t C, const int64_t *sentence, const int64_t *ptr,
-                             const int32_t *token, const double *node, int best, double *total,
+                             int64_t C, const int64_t *order, const int64_t *sentence,
+                             const int64_t *ptr, const int32_t *token, const int32_t *place,
+                             int64_t rows, const double *node, int best, double *total,
                              double *work, int64_t *where);
 
 /* First token of each sentence at which every path has died. It is the last token if only the end is

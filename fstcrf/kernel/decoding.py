@@ -75,14 +75,31 @@ class Variants(NamedTuple):
         Bounds of each variant's changes.
     token : int32 [changes]
         Positions in the sentence, ascending within a variant.
-    node : float64 [changes, S]
-        All node potentials of that token.
+    place : int32 [changes]
+        Row of `node` with all node potentials of that token. Variants of a sentence that begin with
+        the same changes are cheaper.
+    node : float64 [rows, S]
     """
 
     sentence: Longs
     ptr: Longs
     token: Ints
+    place: Ints
     node: Floats
+
+    @property
+    def order(self) -> Longs:
+        """The variants by sentence, and within it by changes, last first, int64 [C].
+
+        So a variant precedes those that end with the changes that it begins with, or branch off
+        from it at an earlier token.
+        """
+        count = np.diff(self.ptr)
+        changes = np.full((int(count.max(initial=0)), len(count)), -1, np.int64)
+        variant = np.repeat(np.arange(len(count)), count)
+        change = np.arange(len(self.token)) - self.ptr[variant]
+        changes[change, variant] = self.token * np.int64(len(self.node)) + self.place
+        return np.lexsort((*-changes[::-1], self.sentence))
 
 
 def best_paths(batch: Bound) -> tuple[Ints, Floats]:
@@ -346,46 +363,46 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     ShapeError
         Arrays that disagree.
     """
-    count, changes = len(variants.sentence), len(variants.token)
+    sentence, ptr, token, place, node = variants
+    count, changes = len(sentence), len(token)
     total = np.empty(count)
     where = ffi.new("int64_t *")
-    if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
-        raise ShapeError(
-            f"ptr ends at {int(variants.ptr[-1])}, expected the number of changes, {changes}"
-        )
-    array_in(variants.sentence, np.int64, (count,), "sentence")
-    array_in(variants.token, np.int32, (changes,), "token")
-    array_in(variants.node, np.float64, (changes, batch.machine.width), "node")
-    for first, end in _runs_of_variants(batch, variants):
-        sentence = variants.sentence[first:end]
-        begin, stop = (0, batch.n_sentences) if end - first == count else sentence[[0, -1]] + [0, 1]
-        part, ptr = batch.part(int(begin), int(stop)), variants.ptr[first : end + 1]
-        changed = slice(int(ptr[0]), int(ptr[-1]))
-        token, node = variants.token[changed], variants.node[changed]
+    if len(ptr) != count + 1 or int(ptr[-1]) != changes:
+        raise ShapeError(f"ptr ends at {int(ptr[-1])}, expected the number of changes, {changes}")
+    order = variants.order
+    for first, end in _runs_of_variants(batch, variants, order):
+        begin, stop = 0, batch.n_sentences
+        if end - first < count:
+            begin, stop = (sentence[order[[first, end - 1]]] + [0, 1]).tolist()
+        part, some = batch.part(begin, stop), order[first:end]
         ask = partial(
             lib.fc_machine_rescore,
             *part.inputs,
             end - first,
-            array_in(sentence - begin, np.int64, (end - first,), "sentence"),
-            array_in(ptr - ptr[0], np.int64, (end - first + 1,), "ptr"),
-            array_in(token, np.int32, token.shape, "token"),
-            array_in(node, np.float64, node.shape, "node"),
+            array_in(some, np.int64, some.shape, "order"),
+            array_in(sentence - begin if begin else sentence, np.int64, (count,), "sentence"),
+            array_in(ptr, np.int64, (count + 1,), "ptr"),
+            array_in(token, np.int32, (changes,), "token"),
+            array_in(place, np.int32, (changes,), "place"),
+            len(node),
+            array_in(node, np.float64, (len(node), batch.machine.width), "node"),
             best,
-            array_out(total[first:end]),
+            array_out(total),
         )
         check(ask(ffi.NULL, where), "rescored: sentence", where[0])
         check(ask(part.scratch(where[0]), where), "rescored: sentence", where[0])
     return total
 
 
-def _runs_of_variants(batch: Bound, variants: Variants) -> Iterator[tuple[int, int]]:
-    """Yield bounds of runs of variants that keep a call of the kernel short."""
-    count, first, last = len(variants.sentence), variants.ptr[:-1], variants.ptr[1:]
+def _runs_of_variants(batch: Bound, variants: Variants, order: Longs) -> Iterator[tuple[int, int]]:
+    """Yield bounds of runs of ordered variants that keep a call of the kernel short."""
+    count, first, last = len(order), variants.ptr[order], variants.ptr[order + 1]
     if count and len(variants.token):
         span = variants.token[last - 1] - variants.token[np.minimum(first, len(variants.token) - 1)]
-        new = np.diff(variants.sentence, prepend=-1) > 0  # plus a pass over its sentence
+        sentence = variants.sentence[order]
+        new = np.diff(sentence, prepend=-1) > 0  # plus a pass over its sentence
         tokens = np.where(last > first, span + 1, 0)
-        tokens += np.where(new, Ragged(batch.bounds).lengths[variants.sentence], 0)
+        tokens += np.where(new, Ragged(batch.bounds).lengths[sentence], 0)
         call = np.cumsum(tokens) * batch.machine.steps // CALL_STEPS
         ends = np.flatnonzero(np.diff(call)) + 1
     else:

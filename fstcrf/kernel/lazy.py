@@ -340,6 +340,14 @@ class SearchResult(NamedTuple):
         """Return whether fewer than the n best paths of a sentence are proven, bool [B]."""
         return (self.proven < n) & (self.bound > -np.inf)
 
+    def replace(self, sentences: Sequence[int], other: SearchResult, bounds: Longs) -> None:
+        """Replace the paths of some sentences by the result of a search for these."""
+        rows = np.asarray(sentences, dtype=np.int64)
+        self.score[rows], self.bound[rows] = other.score, other.bound
+        self.path[:, Ragged(bounds).entries(rows)] = other.path
+        self.n_paths[rows], self.proven[rows] = other.n_paths, other.proven
+        self.states_expanded[rows] = other.states_expanded
+
 
 def lazy_paths(
     batch: Bound,

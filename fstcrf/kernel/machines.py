@@ -353,6 +353,7 @@ class Bound:
     ----------
     bounds : int64 [B + 1]
         The offsets.
+    per_token : tuple of float64 arrays
     """
 
     def __init__(
@@ -385,7 +386,7 @@ class Bound:
                 self._check_numbers(k, array, values, offsets if k >= n_factors else None)
             pointers.append(values)
         self.view, self._memory = bound_view(machine, pointers)
-        self._per_token, self.bounds = per_token, offsets
+        self.per_token, self.bounds = per_token, offsets
         self.longest = int(lengths.max(initial=0))
 
     def over(self, machine: JointChain) -> Bound:
@@ -413,7 +414,7 @@ class Bound:
         if len(sentences) == self.n_sentences and list(sentences) == [*range(self.n_sentences)]:
             return self
         tokens = self.tokens(sentences)
-        per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)
+        per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self.per_token)
         offsets = Ragged(self.bounds).select(np.asarray(sentences, dtype=np.int64)).offsets
         return Bound(self.machine, offsets, per_token, checked=True)
 
@@ -422,7 +423,7 @@ class Bound:
         if end - first == self.n_sentences:
             return self
         begin, stop = self.bounds[[first, end]].tolist()
-        per_token = tuple(array[begin:stop] for array in self._per_token)
+        per_token = tuple(array[begin:stop] for array in self.per_token)
         return Bound(self.machine, self.bounds[first : end + 1] - begin, per_token, checked=True)
 
     def tokens(self, sentences: Sequence[int]) -> Longs:

@@ -315,12 +315,17 @@ class Prefixes:
 
 @dataclass(frozen=True, eq=False)
 class _ChangedTokens:
-    """The M tokens at which prefixes differ from the reference labelling."""
+    """The M tokens at which prefixes differ from the reference labelling.
+
+    U of them differ in token or labels, and have potentials of their own.
+    """
 
     entries: Longs  # [M] places in the labels of the prefixes
     tokens: Longs  # [M] tokens of the corpus
-    node: Floats  # [M, S] potentials for the labels of the prefixes
-    mask: Floats | None  # [M, S] mask for these labels
+    place: Longs  # [M] rows of the potentials
+    first: Longs  # [U] a place in `tokens` for each row
+    node: Floats  # [U, S] potentials for the labels of the prefixes
+    mask: Floats | None  # [U, S] mask for these labels
 
 
 class RescoringContext:
@@ -396,7 +401,7 @@ class RescoringContext:
         log_z = kernel.rescored(self.plain, variants, best=False)
         if self.legal is not self.plain:
             evidence = self.potentials.evidence_scores
-            evidence = None if evidence is None else evidence[changed.tokens]
+            evidence = None if evidence is None else evidence[changed.tokens[changed.first]]
             variants = variants._replace(node=stage.scored(changed.node, evidence, changed.mask))
         best = kernel.rescored(self.legal, variants, best=True)
         dead = np.flatnonzero(self.dead[prefixes.sentence])
@@ -416,9 +421,9 @@ class RescoringContext:
         if selected is self.potentials:
             mask = None if selected.mask is None else selected.mask.copy()
             selected = replace(selected, node=selected.node.copy(), mask=mask)
-        selected.node[changed.entries] = changed.node
-        if selected.mask is not None:
-            selected.mask[changed.entries] = changed.mask
+        selected.node[changed.entries] = changed.node.take(changed.place, axis=0)
+        if selected.mask is not None and changed.mask is not None:
+            selected.mask[changed.entries] = changed.mask.take(changed.place, axis=0)
         return selected
 
     def _recomputed(self, prefixes: Prefixes) -> StagePotentials:
@@ -438,24 +443,30 @@ class RescoringContext:
         entries = np.flatnonzero(differs)
         tokens = tokens.take(entries)
         labels = [ids.take(entries) for ids in prefixes.labels]
-        node = self._node(relabelled, tokens, labels)
-        mask = None
-        if stage.local:
-            ids = {tape: column[tokens] for tape, column in self._observed.items()}
-            mask = stage.mask(ids | {t.tape: i for t, i in zip(stage.earlier, labels, strict=True)})
-        return _ChangedTokens(entries, tokens, node, mask)
-
-    def _node(
-        self, relabelled: Callable[[Longs, Ints], Floats], tokens: Longs, labels: list[Ints]
-    ) -> Floats:
-        """Return node potentials, [M, S], of tokens under labels of the earlier tapes.
-
-        Potentials of the previous call are cached.
-        """
         key = tokens
-        for tagger, ids in zip(self.stage.earlier, labels, strict=True):
+        for tagger, ids in zip(stage.earlier, labels, strict=True):
             key = key * len(tagger.labels) + ids
         keys, first, place = np.unique(key, return_index=True, return_inverse=True)
+        labels = [ids[first] for ids in labels]
+        node = self._node(relabelled, keys, tokens[first], labels)
+        mask = None
+        if stage.local:
+            columns = {tape: column[tokens[first]] for tape, column in self._observed.items()}
+            earlier = {t.tape: ids for t, ids in zip(stage.earlier, labels, strict=True)}
+            mask = stage.mask(columns | earlier)
+        return _ChangedTokens(entries, tokens, place, first, node, mask)
+
+    def _node(
+        self,
+        relabelled: Callable[[Longs, Ints], Floats],
+        keys: Longs,
+        tokens: Longs,
+        labels: list[Ints],
+    ) -> Floats:
+        """Return node potentials, [U, S], of tokens under labels of the earlier tapes.
+
+        Potentials of the previous call are cached, by ascending keys of tokens and labels.
+        """
 
         def computed(entries: Longs) -> Floats:
             seen = self.stage.seen([ids[entries] for ids in labels])
@@ -463,16 +474,16 @@ class RescoringContext:
             return relabelled(tokens[entries], np.asarray(seen, dtype=np.int32).reshape(shape))
 
         if self._cached is None or not len(self._cached[0]):
-            node = computed(first)
+            node = computed(np.arange(len(keys)))
         else:
             cached, rows = self._cached
             near = np.minimum(np.searchsorted(cached, keys), len(cached) - 1)
             node = rows[near]
             new = np.flatnonzero(cached[near] != keys)
             if len(new):
-                node[new] = computed(first[new])
+                node[new] = computed(new)
         self._cached = keys, node
-        return node.take(place, axis=0)
+        return node
 
 
 def _variants(prefixes: Prefixes, changed: _ChangedTokens) -> kernel.Variants:
@@ -482,5 +493,6 @@ def _variants(prefixes: Prefixes, changed: _ChangedTokens) -> kernel.Variants:
         prefixes.sentence,
         ends.astype(np.int64, copy=False),
         (changed.tokens - first).astype(np.int32),
+        changed.place.astype(np.int32),
         changed.node,
     )

@@ -57,6 +57,7 @@ _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
 _FEW_TOKENS = 1_000  # tokens in a batch of prefixes under hard rules, before a deadline
 _CANDIDATES = 16  # labellings of the product for each sentence, at least
+_LISTED = 8, 128  # labellings without hard rules, for each that is wanted under them
 _COMPLETED = 4  # prefixes of a sentence in a round, at least, that are completed under hard rules
 _PART_TOKENS = 20_000  # tokens in a batch of prefixes of one sentence, or before a deadline
 
@@ -153,7 +154,7 @@ class Search:
                 corpus = with_tape(corpus, stage.tagger, labels)
                 prefixes = prefixes.longer(score, normaliser, labels)
             else:
-                nbest = _nbest(context.legal, self._n_last, None)
+                nbest = self._labellings(context.legal, None)
                 self._complete(prefixes, nbest, normaliser)
                 score = nbest.score[:, 0] - normaliser
             context.dead = np.isneginf(score)
@@ -187,6 +188,11 @@ class Search:
     def _n_last(self) -> int:
         """Number of labellings of the last tape for each prefix."""
         return self.n if self.last in self.visible else 1
+
+    def _labellings(self, batch: kernel.Bound, above: Floats | None) -> kernel.NBestPaths:
+        """Return the best labellings of the last tape; paths are labels."""
+        nbest = _nbest(batch, self._n_last, above)
+        return nbest._replace(path=self.stages[-1].labels(nbest.path))
 
     # --- Hard rules over several tapes --------------------------------------------------------
 
@@ -352,7 +358,8 @@ class Search:
             batch = stage.legal_batch(context.under(selected))
             base = selected.score - normaliser[some]
             above = _least_score(threshold[selected.sentence], base)
-            self._complete(selected, _nbest(batch, self._n_last, above), normaliser[some])
+            nbest = self._labellings(batch, above)
+            self._complete(selected, nbest, normaliser[some])
 
     def _complete_open(self, most: int) -> None:
         """Complete the most promising prefixes of each sentence under hard rules."""
@@ -380,20 +387,69 @@ class Search:
     def _ranked_under_rules(
         self, k: int, prefixes: Prefixes, n: int
     ) -> tuple[kernel.NBestPaths, Floats]:
-        """Rank n labellings of tape k under hard rules; also an upper bound of unproven ones."""
-        stage, context = self.ruled[k], self.contexts[k]
-        observed = stage.observed_labels(context.ids(prefixes))
-        batch = stage.legal_batch(replace(context.under(prefixes), observed=observed))
-        result = stage.legal.decoder.paths(batch, n, self.rule.rest)
-        return kernel.NBestPaths(result.n_paths, result.score, result.path), result.bound
+        """Rank n labellings of tape k under hard rules; also an upper bound of unproven ones.
+
+        Paths are labels. If the rules accept n of the best labellings without the rules, these are
+        the n best. Other prefixes need the machine with the rules, whose states are pairs of labels
+        of this tape and of the tapes that the rules read.
+        """
+        size, tokens = len(prefixes.sentence), int(prefixes.rows.offsets[-1])
+        score, bound = np.full((size, n), -np.inf), np.full(size, -np.inf)
+        path, rest = np.full((n, tokens), -1, np.int32), np.arange(size)
+        for listed in () if self.stages[k].observed else _LISTED:
+            runs = prefixes.rows.select(rest).runs(max(1, _PATH_TOKENS // (listed * n)))
+            left = [
+                self._list_under_rules(k, prefixes, rest[slice(*run)], listed * n, score, path)
+                for run in runs
+            ]
+            rest = np.concatenate([rest[:0], *left])
+        if len(rest):
+            stage, context, selected = self.ruled[k], self.contexts[k], prefixes.select(rest)
+            observed = stage.observed_labels(context.ids(selected))
+            batch = stage.legal_batch(replace(context.under(selected), observed=observed))
+            result = stage.legal.decoder.paths(batch, n, self.rule.rest)
+            width = result.score.shape[1]
+            score[rest, :width], bound[rest] = result.score, result.bound
+            path[:width, prefixes.rows.entries(rest)] = stage.labels(result.path)
+        return kernel.NBestPaths((score > -np.inf).sum(axis=1), score, path), bound
+
+    def _list_under_rules(
+        self, k: int, prefixes: Prefixes, some: Longs, count: int, score: Floats, path: Ints
+    ) -> Longs:
+        """Rank labellings of some prefixes among the `count` best without hard rules.
+
+        Scores and labels of the ranked ones are written to the rows of their prefixes. Returns the
+        prefixes that need a longer list.
+        """
+        n, stage, context, selected = (
+            len(path),
+            self.ruled[k],
+            self.contexts[k],
+            prefixes.select(some),
+        )
+        listed = _nbest(self.stages[k].legal_batch(context.under(selected)), count, None)
+        row, rank = np.nonzero(listed.score > -np.inf)
+        labels = self.stages[k].labels(_select_paths(listed.path, selected.rows, row, rank))
+        labelled = selected.select(row)
+        ids = context.ids(labelled) | {stage.tagger.tape: labels}
+        obeys = np.zeros(listed.score.shape, dtype=bool)
+        obeys[row, rank] = stage.obeys(ids, labelled.rows.offsets)
+        place = np.cumsum(obeys, axis=1)[row, rank] - 1
+        kept = np.flatnonzero(obeys[row, rank] & (place < n))
+        where, place = some[row[kept]], place[kept]
+        score[where, place] = listed.score[row[kept], rank[kept]]
+        cells = prefixes.rows.select(where).repeat(place), prefixes.rows.entries(where)
+        path[cells] = labels[labelled.rows.entries(kept)]
+        incomplete = (obeys.sum(axis=1) < n) & (listed.n_paths == listed.score.shape[1])
+        longer: Longs = some[incomplete]
+        return longer
 
     def _complete(self, prefixes: Prefixes, nbest: kernel.NBestPaths, normaliser: Floats) -> None:
         """Add labellings with ranked labels of the last tape."""
         base, sentence = prefixes.score - normaliser, prefixes.sentence
         total = base[:, None] + nbest.score
         place, rank = np.nonzero(total > self.incumbents.threshold[sentence, None])
-        path = _select_paths(nbest.path, prefixes.rows, place, rank)
-        labels = self.ruled[-1].labels(path)
+        labels = _select_paths(nbest.path, prefixes.rows, place, rank)
         selected = prefixes.select(place)
         self._put(replace(selected, labels=(*selected.labels, labels)), total[place, rank])
 
@@ -436,7 +492,8 @@ class Search:
         prefixes, normaliser = nodes.prefixes.select(where), nodes.normaliser[where]
         gain, threshold = self.heuristic[k][prefixes.sentence], self._threshold(prefixes)
         above = _least_score(threshold, prefixes.score + gain - normaliser)
-        if self.ruled[k].hard:
+        hard = bool(self.ruled[k].hard)
+        if hard:
             nbest, others = self._ranked_under_rules(k, prefixes, n + 1)
             others = others + prefixes.score + gain - normaliser
             np.maximum.at(self.incumbents.bound, prefixes.sentence, others)
@@ -458,7 +515,7 @@ class Search:
                 rank += start
                 base = prefixes.select(place)
                 path = _select_paths(nbest.path, paths, row[place], rank)
-                labels = (*base.labels, self.ruled[k].labels(path))
+                labels = (*base.labels, path if hard else self.stages[k].labels(path))
                 log_z = base.log_z + normaliser[place]
                 longer = Prefixes(*(base.offsets, base.sentence, score[place, rank], log_z), labels)
                 self._evaluate(k + 1, longer)

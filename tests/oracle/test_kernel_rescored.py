@@ -67,7 +67,9 @@ def variants(one: Bound, rng: np.random.Generator, count: int) -> Variants:
     token = [np.flatnonzero(rng.random(lengths[s]) < rng.choice([0.0, 0.1, 0.5])) for s in sentence]
     ptr = np.concatenate([[0], np.cumsum([len(t) for t in token])]).astype(np.int64)
     flat = np.concatenate(token).astype(np.int32)
-    return Variants(sentence, ptr, flat, rng.normal(size=(len(flat), SIZE)))
+    rows = 1 + len(flat) // 3  # variants share changes, and beginnings
+    place = (flat + rng.integers(2, size=len(flat))) % rows
+    return Variants(sentence, ptr, flat, place.astype(np.int32), rng.normal(size=(rows, SIZE)))
 
 
 def anew(one: Texts, asked: Variants, *, best: bool) -> Floats:
@@ -77,7 +79,7 @@ def anew(one: Texts, asked: Variants, *, best: bool) -> Floats:
         tokens = slice(*one.batch.bounds[s : s + 2].tolist())
         values = [np.array(value[tokens]) for value in one.values]
         changes = slice(*asked.ptr[k : k + 2].tolist())
-        values[0][asked.token[changes], 0] = asked.node[changes]
+        values[0][asked.token[changes], 0] = asked.node[asked.place[changes]]
         alone = Bound(one.batch.machine, np.asarray([0, tokens.stop - tokens.start]), tuple(values))
         value = kernel.best_paths(alone)[1] if best else kernel.log_partitions(alone)
         total.append(float(value[0]))
@@ -88,7 +90,8 @@ def some(asked: Variants, chosen: Any) -> Variants:
     parts = [slice(*asked.ptr[k : k + 2].tolist()) for k in chosen]
     ptr = np.concatenate([[0], np.cumsum([p.stop - p.start for p in parts])]).astype(np.int64)
     where = np.concatenate([np.arange(p.start, p.stop) for p in parts])
-    return Variants(asked.sentence[chosen], ptr, asked.token[where], asked.node[where])
+    place = asked.place[where]
+    return Variants(asked.sentence[np.asarray(chosen)], ptr, asked.token[where], place, asked.node)
 
 
 @pytest.mark.parametrize("best", [False, True])
@@ -111,3 +114,26 @@ def test_a_variant_has_the_same_bits_alone(kind: str, best: bool) -> None:
     together = rescored(one.batch, asked, best=best)
     for chosen in np.split(np.arange(90), [1, 2, 4, 7, 30, 31]):
         assert np.array_equal(rescored(one.batch, some(asked, chosen), best=best), together[chosen])
+
+
+@pytest.mark.parametrize("best", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_variants_that_share_changes_score_as_without_sharing(kind: str, best: bool) -> None:
+    """All combinations of changes at seven tokens, more than wait at a time, and twice some."""
+    rng = np.random.default_rng(KINDS.index(kind))
+    one = texts(kind, rng)
+    tokens = np.asarray([0, 3, 4, 11, 12, 20, 29])
+    chosen = rng.permutation(np.concatenate([np.arange(1, 3**7, 5), [1, 2, 3, 40]]))
+    digits = chosen[:, None] // 3 ** np.arange(7) % 3  # 0: no change, else one of two
+    changes = [np.flatnonzero(row) for row in digits]
+    ptr = np.concatenate([[0], np.cumsum([len(row) for row in changes])])
+    token = np.concatenate([tokens[row] for row in changes]).astype(np.int32)
+    place = np.concatenate([row[row > 0] - 1 for row in digits]).astype(np.int32)
+    sentence = np.full(len(changes), LENGTHS.index(30))
+    asked = Variants(sentence, ptr, token, place, rng.normal(size=(2, SIZE)))
+    together = rescored(one.batch, asked, best=best)
+    alone = [rescored(one.batch, some(asked, [k]), best=best)[0] for k in range(0, len(changes), 9)]
+    assert np.array_equal(together[::9], alone)
+    assert together[::40] == pytest.approx(
+        anew(one, some(asked, range(0, len(changes), 40)), best=best), abs=1e-9
+    )

@@ -375,7 +375,7 @@ def test_scores_that_change_during_a_search(
         lattice = product([lattice & contiguous(LABELS[:6])], search="lazy")
         bound, grammar = lattice.dense.engine.searched, lattice.dense.program.decoder.conjunction
         assert grammar is not None
-        moving = bound._per_token[1]
+        moving = bound.per_token[1]
 
         def spoil(rng: np.random.Generator = rng, moving: Floats = moving) -> float:
             moving[rng.integers(len(moving)), 0, rng.integers(36)] = wrong

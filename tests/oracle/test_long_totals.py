@@ -180,7 +180,7 @@ def test_a_change_far_away_keeps_the_total(variant: str) -> None:
     batch = fstcrf.Lattice.from_arrays(LABELS, one.node, one.arcs).dense.engine.bound
     middle = np.asarray([TOKENS // 2], dtype=np.int32)
     zero, ptr = np.zeros(1, dtype=np.int64), np.asarray([0, 1], dtype=np.int64)
-    variants = kernel.Variants(zero, ptr, middle, one.node[middle])
+    variants = kernel.Variants(zero, ptr, middle, np.zeros(1, np.int32), one.node[middle])
     found = float(kernel.rescored(batch, variants, best=False)[0])
     assert abs(found - log_z) <= ULPS * np.spacing(log_z)
 

@@ -229,7 +229,8 @@ def variants(one: Bound, rng: Any) -> decoding.Variants:
     ptr = np.concatenate([[0], np.cumsum([len(t) for t in token])])
     flat = np.concatenate(token).astype(np.int32)
     node = rng.normal(size=(len(flat), one.machine.width))
-    return decoding.Variants(sentence, ptr, flat, node)
+    place = np.arange(len(flat), dtype=np.int32)
+    return decoding.Variants(sentence, ptr, flat, place, node)
 
 
 QUESTIONS: dict[str, Callable[[Bound], Any]] = {

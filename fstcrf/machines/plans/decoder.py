@@ -1,6 +1,7 @@
 """Strategies for a program's best paths: the product, or lazy search.
 
-If a search does not end soon, the product answers, if it is affordable.
+If a search does not end soon, it begins again with multipliers (`plans/multipliers.py`), where
+labels are limited; else, or if that does not end soon, the product answers, if it is affordable.
 
 A product that is too large is never expanded (`csrc/lazy.h`). Then best and n-best paths are
 searched best first, over states of the product that are created when reached. Each is a joint state
@@ -34,7 +35,14 @@ from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import InexactWarning, level_outside
 from fstcrf.kernel import Allowance, Budget, JointChain
 from fstcrf.lazy import made_once
-from fstcrf.machines.plans.cost import DecodingCost, allowance, search_cost
+from fstcrf.machines.plans.cost import (
+    FIRST_SEARCH,
+    TIGHT_SEARCH,
+    DecodingCost,
+    allowance,
+    search_cost,
+)
+from fstcrf.machines.plans.multipliers import Multipliers
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor
@@ -137,12 +145,15 @@ class Decoder:
         The whole product, for sentences whose search does not end soon.
     budget : Budget
         Default budget of searches.
+    multipliers : Multipliers, optional
+        Tighter bounds for the conjunction, if they usually cost less than the product.
     """
 
     machine: kernel.JointChain
     conjunction: kernel.Conjunction | None = None
     expansion: Expansion | None = None
     budget: Budget = field(default_factory=Budget)
+    multipliers: Multipliers | None = None
 
     @made_once
     def _threads(self) -> threading.local:
@@ -183,9 +194,33 @@ class Decoder:
 
     def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.SearchResult:
         if self.conjunction is not None:
-            limit, product = budget or self.budget, self.expansion
-            return kernel.lazy_paths(bound, self.conjunction, n, limit, stand_in=product)
+            return self._searched(bound, self.conjunction, n, budget or self.budget)
         return _proven(_over(bound, n))
+
+    def _searched(
+        self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
+    ) -> kernel.SearchResult:
+        """Search without multipliers, with them, and then without them to the end."""
+        product, multipliers = self.expansion, self.multipliers
+        if multipliers is None or budget.seconds is not None:
+            return kernel.lazy_paths(bound, grammar, n, budget, stand_in=product)
+        worth = int(FIRST_SEARCH * search_cost(self.machine).operations)
+        allowed = Allowance(worth, worth)
+        result = kernel.lazy_paths(bound, grammar, n, budget, allowance=allowed)
+        rest = np.flatnonzero(result.unproven(n)).tolist()
+        if not rest:
+            return result
+        limit = int(n * TIGHT_SEARCH * search_cost(self.machine).operations)
+        decided = multipliers.paths(bound.select(rest), n, budget, Allowance(limit, limit))
+        for b, other in zip(rest, decided, strict=True):
+            if other is not None:
+                result.replace([b], other, bound.bounds)
+        rest = [b for b, other in zip(rest, decided, strict=True) if other is None]
+        if rest:
+            part = bound.select(rest)
+            other = kernel.lazy_paths(part, grammar, n, budget, stand_in=product)
+            result.replace(rest, other, bound.bounds)
+        return result
 
 
 def _over(bound: kernel.Bound, n: int) -> kernel.NBestPaths:

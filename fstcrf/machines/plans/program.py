@@ -52,6 +52,7 @@ from fstcrf.machines.plans.folding import (
     multiplied,
     table_factor,
 )
+from fstcrf.machines.plans.multipliers import Multipliers
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor
@@ -223,7 +224,7 @@ class Program:
         """
         if self.search == "expanded" or not self.folding.rest:
             return Decoder(self._machine(self.automaton))
-        machine, expansion = self._unconstrained, None
+        machine, expansion, small = self._unconstrained, None, None
         if self.search == "auto":
             small = self._small_automaton
             cost = self.cost(small)
@@ -232,7 +233,8 @@ class Program:
             expansion = Expansion(machine, cost, self._expanded_cost, self._expanded)
         residual = readers(self.folding.rest, self.axes.joint_labels())
         conjunction = kernel.Conjunction(machine, residual)
-        return Decoder(machine, conjunction, expansion, self.budget or Budget())
+        multipliers = None if small else Multipliers.of(conjunction)
+        return Decoder(machine, conjunction, expansion, self.budget or Budget(), multipliers)
 
     def _expanded_cost(self) -> DecodingCost | None:
         """Return the cost of the product; `None` if its automaton is too large."""
