@@ -233,14 +233,14 @@ def test_a_sentence_alone_has_the_rows_of_a_batch(texts: list[Any], bits: int | 
     for text in texts + texts:  # rows are found first, and remembered then
         wanted = index.design([text]).node
         values = np.ones(len(wanted.index)) if wanted.value is None else wanted.value
-        found = index.of_one(text)
-        own = np.ones(len(found.rows)) if found.values is None else found.values
-        assert len(found.bounds) == len(text) + 1
+        bounds, rows, own_values = index.of_one(text)
+        own = np.ones(len(rows)) if own_values is None else own_values
+        assert len(bounds) == len(text) + 1
         for t in range(len(text)):
             a, b = wanted.indptr[t], wanted.indptr[t + 1]
             pairs = zip(wanted.index[a:b].tolist(), values[a:b].tolist(), strict=True)
-            a, b = found.bounds[t], found.bounds[t + 1]
-            own_pairs = zip(found.rows[a:b], own[a:b].tolist(), strict=True)
+            a, b = bounds[t], bounds[t + 1]
+            own_pairs = zip(rows[a:b], own[a:b].tolist(), strict=True)
             assert [p for p in own_pairs if p[1]] == [p for p in pairs if p[1]]
 
 
@@ -266,7 +266,7 @@ def test_what_is_remembered_of_sentences_alone_is_bounded(monkeypatch: pytest.Mo
     monkeypatch.setattr(literal, "_REMEMBERED", 5)
     index, _ = LiteralIndex.build(SENTENCES)
     for number in range(20):
-        found = index.of_one([["first", f"new {number}"], {"last": True, "n": str(number)}])
-        assert found.rows == [index.row("first"), index.row("last")]
+        _, rows, _ = index.of_one([["first", f"new {number}"], {"last": True, "n": str(number)}])
+        assert rows == [index.row("first"), index.row("last")]
         assert len(index._known) <= 5 + 6
     assert not pickle.loads(pickle.dumps(index))._known

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, compress
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[s
 
 KIND = "literal"
 VERSION = 1
+
+TokenRows: TypeAlias = "tuple[list[int], list[int], Singles | None]"
+"""The bounds [T + 1] of a sentence's tokens among its rows, the rows, and their values or None."""
 
 _REMEMBERED = 100_000
 """Attributes whose rows are remembered for sentences that come one at a time."""
@@ -165,7 +168,7 @@ class LiteralIndex:
                 return self._met(sentence)
             rows += [row for row in found if row is not None and row >= 0]
             bounds.append(len(rows))
-        return TokenRows(bounds, rows, None)
+        return bounds, rows, None
 
     def _met(self, sentence: LiteralSentence) -> TokenRows:
         """Return the rows of a sentence, and remember those of its attributes."""
@@ -184,7 +187,7 @@ class LiteralIndex:
         sums = [0, *accumulate(keep)]
         values = None if tokens.values is None else tokens.values[np.array(keep, dtype=np.bool)]
         bounds = [sums[bound] for bound in tokens.bounds]
-        return TokenRows(bounds, [*compress(rows, keep)], values)
+        return bounds, [*compress(rows, keep)], values
 
     @property
     def n_node_rows(self) -> int:
@@ -327,14 +330,6 @@ class LiteralIndex:
         indptr = Ragged(indptr).filtered(keep).offsets
         values = None if tokens.values is None else tokens.values[keep]
         return Design(SparseRows(indptr, rows[keep], values, n_rows))
-
-
-class TokenRows(NamedTuple):
-    """The attributes of the tokens of a sentence; as `SparseRows`, but not checked."""
-
-    bounds: list[int]  # [T + 1]
-    rows: list[int]
-    values: Singles | None  # ones if absent
 
 
 class _Tokens:
