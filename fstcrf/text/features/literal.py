@@ -11,8 +11,7 @@ A dict becomes attributes as in python-crfsuite::
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, compress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -47,7 +46,7 @@ _REMEMBERED = 100_000
 """Attributes whose rows are remembered for sentences that come one at a time."""
 
 _TEXT, _PLAIN = frozenset({str}), frozenset({str, bool, int, float})
-_ORDINARY = frozenset({0.0, 1.0})
+_ORDINARY, _ZERO = frozenset({0.0, 1.0}), frozenset({0.0})
 
 
 def is_literal(sentence: object) -> TypeGuard[LiteralSentence]:
@@ -156,38 +155,55 @@ class LiteralIndex:
 
         Attributes with the value 0 are absent.
         """
+        new: list[object] = []
+        found = self._recalled(sentence, new)
+        if new and self._learned(new):
+            found = self._recalled(sentence, [])
+        if found is None:
+            node = self.design([sentence]).node
+            found = node.indptr.tolist(), node.index.tolist(), node.value
+        return found
+
+    def _recalled(self, sentence: LiteralSentence, new: list[object]) -> TokenRows | None:
+        """Return the rows of a sentence if all are remembered, or append those that are not.
+
+        Sentences with a token that is neither a list of strings nor a flat dict have neither.
+        """
         known, rows, bounds = self._known.get, list[int](), [0]
+        keys: Iterable[object]
         for token in sentence:
             if type(token) is list and _TEXT.issuperset(map(type, token)):
-                found = [*map(known, token)]
+                keys = token
             elif type(token) is dict and _is_flat(token):
-                found = [*map(known, token.items())]
+                keys = token.items()
             else:
-                return self._met(sentence)
+                new.clear()
+                return None
+            found = [*map(known, keys)]
             if None in found:
-                return self._met(sentence)
+                new += [key for key, row in zip(keys, found, strict=True) if row is None]
             rows += [row for row in found if row is not None and row >= 0]
             bounds.append(len(rows))
-        return bounds, rows, None
+        return None if new else (bounds, rows, None)
 
-    def _met(self, sentence: LiteralSentence) -> TokenRows:
-        """Return the rows of a sentence, and remember those of its attributes."""
-        tokens = _Tokens((sentence,))
-        names, known = tokens.names, self._known
-        if len(known) > _REMEMBERED:
-            known.clear()
+    def _learned(self, new: Sequence[Any]) -> bool:
+        """Remember the rows of strings and pairs; not if a pair has a value besides 0 and 1."""
+        names: list[str] = []
+        for key in new:
+            if type(key) is str:
+                names.append(key)
+            elif type(key[1]) is str:
+                names.append(f"{key[0]}:{key[1]}")
+            elif key[1] in _ORDINARY:
+                names.append(key[0])
+            else:
+                return False
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
         rows = self._numbers(names).tolist()
-        known.update(zip(names, rows, strict=True))
-        for token, first in zip(sentence, tokens.bounds, strict=False):
-            if type(token) is dict and _is_flat(token):
-                for place, pair in enumerate(token.items(), first):
-                    if tokens.numbers[place] in _ORDINARY:
-                        known[pair] = rows[place] if tokens.numbers[place] else -1
-        keep = [row >= 0 for row in rows]
-        sums = [0, *accumulate(keep)]
-        values = None if tokens.values is None else tokens.values[np.array(keep, dtype=np.bool)]
-        bounds = [sums[bound] for bound in tokens.bounds]
-        return bounds, [*compress(rows, keep)], values
+        self._known.update(zip(new, rows, strict=True))
+        self._known.update((key, -1) for key in new if type(key) is tuple and key[1] in _ZERO)
+        return True
 
     @property
     def n_node_rows(self) -> int:
