@@ -42,6 +42,9 @@ VERSION = 1
 TokenRows: TypeAlias = "tuple[list[int], list[int], Singles | None]"
 """The bounds [T + 1] of a sentence's tokens among its rows, the rows, and their values or None."""
 
+_Key: TypeAlias = "str | tuple[str, object]"
+"""An attribute: a string, or a pair of a dict."""
+
 _REMEMBERED = 100_000
 """Attributes whose rows are remembered for sentences that come one at a time."""
 
@@ -155,22 +158,22 @@ class LiteralIndex:
 
         Attributes with the value 0 are absent.
         """
-        new: list[object] = []
-        found = self._recalled(sentence, new)
+        new: list[_Key] = []
+        token_rows = self._recalled(sentence, new)
         if new and self._learned(new):
-            found = self._recalled(sentence, [])
-        if found is None:
+            token_rows = self._recalled(sentence, [])
+        if token_rows is None:
             node = self.design([sentence]).node
-            found = node.indptr.tolist(), node.index.tolist(), node.value
-        return found
+            token_rows = node.indptr.tolist(), node.index.tolist(), node.value
+        return token_rows
 
-    def _recalled(self, sentence: LiteralSentence, new: list[object]) -> TokenRows | None:
+    def _recalled(self, sentence: LiteralSentence, new: list[_Key]) -> TokenRows | None:
         """Return the rows of a sentence if all are remembered, or append those that are not.
 
         Sentences with a token that is neither a list of strings nor a flat dict have neither.
         """
-        known, rows, bounds = self._known.get, list[int](), [0]
-        keys: Iterable[object]
+        remembered, rows, bounds = self._known.get, list[int](), [0]
+        keys: Iterable[_Key]
         for token in sentence:
             if type(token) is list and _TEXT.issuperset(map(type, token)):
                 keys = token
@@ -179,14 +182,14 @@ class LiteralIndex:
             else:
                 new.clear()
                 return None
-            found = [*map(known, keys)]
-            if None in found:
-                new += [key for key, row in zip(keys, found, strict=True) if row is None]
-            rows += [row for row in found if row is not None and row >= 0]
+            numbers = [*map(remembered, keys)]
+            if None in numbers:
+                new += [key for key, row in zip(keys, numbers, strict=True) if row is None]
+            rows += [row for row in numbers if row is not None and row >= 0]
             bounds.append(len(rows))
         return None if new else (bounds, rows, None)
 
-    def _learned(self, new: Sequence[Any]) -> bool:
+    def _learned(self, new: Sequence[_Key]) -> bool:
         """Remember the rows of strings and pairs; not if a pair has a value besides 0 and 1."""
         names: list[str] = []
         for key in new:
