@@ -177,5 +177,7 @@ def distinct_rows(table: NDArray[_T]) -> tuple[NDArray[_T], Longs]:
     numbers = [number.setdefault(row.tobytes(), k) for k, row in enumerate(table)]
     first, place = np.unique(np.asarray(numbers, dtype=np.int64), return_inverse=True)
     rows = table[first]  # `numpy.unique` along an axis takes long for wide rows
-    order = sorted(range(len(rows)), key=rows.tolist().__getitem__)
+    as_bytes = rows.dtype == np.uint8  # they sort as their numbers do
+    keys = [row.tobytes() for row in rows] if as_bytes else rows.tolist()
+    order = sorted(range(len(rows)), key=keys.__getitem__)
     return rows[order], np.argsort(order)[place]

@@ -157,7 +157,7 @@ def check(status: int, what: str, where: int | None = None) -> None:
     KernelError is a size or index that the Python side should have refused. A worker thread whose
     result is no longer needed ends here.
     """
-    if getattr(_THREAD, "ended", None):
+    if _THREAD.ended:
         raise _Ended
     if status != lib.FC_OK:
         _fail(status, what, where)
@@ -221,7 +221,13 @@ R = TypeVar("R")
 Outcome: TypeAlias = "tuple[R | None, BaseException | None]"  # the value of a call, or its error
 
 
-_THREAD = local()  # `ended`: a list; it is not empty when nobody needs this part any more
+class _Thread(local):
+    """The state of the present thread."""
+
+    ended: list[bool] | None = None  # not empty when nobody needs its result any more
+
+
+_THREAD = _Thread()
 
 
 class _Ended(BaseException):

@@ -6,6 +6,7 @@ dominates for short sentences.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,14 +27,25 @@ else:  # a tagger without a grammar does not import them
     lazy, machines = LazyModule("fstcrf.kernel.lazy"), LazyModule("fstcrf.kernel.machines")
 
 
+MOST_ALONE = 1 << 20
+"""Largest number of joint states, over all tokens, of a sentence whose scratch is kept."""
+
+_INTS = ffi.typeof("int32_t[]")
+# Names of this module are found in less time than those of another one.
+_NULL, _from_buffer, _unpack = ffi.NULL, ffi.from_buffer, ffi.unpack
+_check_rows, _gather = lib.fc_check_rows, lib.fc_gather_packed
+_first_invalid, _best = lib.fc_first_invalid, lib.fc_machine_best
+
+
 class SentenceGraph:
     """A packed table of weights of attributes, and a graph.
 
     The first S columns of the table are the states. The graph has S states, and arc potentials
-    that all tokens share.
+    that all tokens share. With `mirrored`, the graph reads a sentence from its last token to its
+    first.
     """
 
-    def __init__(self, table: PackedTable, graph: Graph) -> None:
+    def __init__(self, table: PackedTable, graph: Graph, *, mirrored: bool = False) -> None:
         self._rows, self._width = len(table.place), table.table.shape[1]
         self._states, self._arcs = graph.n_states, graph.n_arcs
         if graph.per_token or self._states > self._width:
@@ -43,6 +55,57 @@ class SentenceGraph:
         self._machine.factors = 1
         self._factor = ffi.new("fc_factor *", {"rows": 1, "width": self._states, "moving": 1})
         self._memory = weights, scores  # memory that the structures point into
+        self._mirrored = mirrored
+        self._unused: list[_Scratch] = []  # one for each thread that has called at the same time
+
+    def best_of(self, bounds: list[int], rows: list[int], value: Singles | None) -> list[int]:
+        """Return the best path of a sentence, as `viterbi` of its `potentials`, in less time.
+
+        Parameters
+        ----------
+        bounds : list of int
+            Bounds of the rows of each token, [T + 1].
+        rows : list of int
+            Rows of the table.
+        value : float32 [len(rows)], optional
+            Value of each row; ones if absent.
+
+        Raises
+        ------
+        ShapeError
+            Bounds or rows out of range.
+        NumericError
+            A potential is not finite, or too large.
+        """
+        n, size, states = len(bounds) - 1, len(rows), self._states
+        try:
+            scratch = self._unused.pop()
+        except IndexError:
+            scratch = self._scratch(n)
+        if scratch.tokens < n:
+            scratch = self._scratch(n)
+        indptr, index = scratch.indptr, _from_buffer(_INTS, array("i", rows))
+        indptr[0 : n + 1] = bounds
+        values = _NULL if value is None else array_in(value, np.float32, (size,), "value")
+        node, where = scratch.node, scratch.where
+        if _check_rows(n, self._rows, size, indptr, index, where):
+            raise ShapeError(f"{n} tokens, rows of {self._rows} attributes: entry {where[0]}")
+        status = _gather(n, self._packed, indptr, index, values, states, node, scratch.sums)
+        if status or _first_invalid(n * states, node) >= 0:
+            check(status or lib.FC_ENUMERIC, "potentials of the sentence")
+        if self._mirrored and n > 1:
+            scratch.reverse(n)
+        scratch.offsets[1] = n
+        check(_best(*scratch.call), "viterbi")
+        path: list[int] = _unpack(scratch.path, n)
+        if n * states <= MOST_ALONE:
+            self._unused.append(scratch)
+        return path[::-1] if self._mirrored else path
+
+    def _scratch(self, tokens: int) -> _Scratch:
+        """Return memory for sentences of up to this number of tokens, or a few more."""
+        room = 1 << max(4, (tokens - 1).bit_length())
+        return _Scratch(self._machine, self._factor, room, self._width)
 
     def potentials(self, indptr: Longs, index: Ints, value: Singles | None) -> Floats:
         """Return the sums of the table's rows, float64 [T, S]; values are ones when absent."""
@@ -136,10 +199,38 @@ class SentenceGraph:
         return (machine, 1, offsets), ffi.from_buffer("double[]", work), (factor, rows)
 
 
-# --- Best paths of sentences that come one at a time ----------------------------------------------
+class _Scratch:
+    """The structures and the memory that the best path of a sentence needs in C.
 
-MOST_ALONE = 1 << 20
-"""Largest number of joint states, over all tokens, of a sentence whose scratch is kept."""
+    `node` and `path` have room for `tokens` tokens. It is for one thread at a time.
+    """
+
+    __slots__ = (
+        *("call", "factor", "indptr", "node", "offsets", "path", "sums", "tokens", "values"),
+        "where",
+    )
+
+    def __init__(self, machine: CData, factor: CData, tokens: int, width: int) -> None:
+        self.tokens = tokens
+        self.factor = ffi.new("fc_factor *", factor[0])
+        machine = ffi.new("fc_machine *", machine[0])
+        self.values: Floats = np.empty((tokens, self.factor.width))
+        self.node = array_in(self.values, np.float64, self.values.shape, "node")
+        self.factor.value, machine.factor = self.node, self.factor
+        self.sums = ffi.new("double[]", width)
+        self.path, self.indptr = ffi.new("int32_t[]", tokens), ffi.new("int64_t[]", tokens + 1)
+        self.where, self.offsets = ffi.new("int64_t *"), ffi.new("int64_t[2]")
+        work = ffi.new("double[]", int(lib.fc_machine_batch_work(machine, 1, tokens)))
+        # the arguments of `fc_machine_best`
+        self.call = machine, 1, self.offsets, self.path, ffi.new("double[1]"), work
+
+    def reverse(self, tokens: int) -> None:
+        """Reverse the order of the first tokens."""
+        part = self.values[:tokens]
+        part[:] = part[::-1]  # NumPy copies what overlaps
+
+
+# --- Best paths of sentences that come one at a time ----------------------------------------------
 
 _NO_END = 1 << 60
 

@@ -49,16 +49,21 @@ def on_paths(
         Sorted by source; arcs of one state keep their order.
     states : bool [Q]
     """
-    arcs = np.arange(len(source)) if there is None else np.flatnonzero(there)
-    if (np.diff(source[arcs]) < 0).any():
-        arcs = arcs[np.argsort(source[arcs], kind="stable")]
-    row, onward = Ragged.from_rows(source[arcs], len(ends)).offsets, target[arcs]
+    arcs = None if there is None else np.flatnonzero(there)
+    if arcs is not None:
+        source, target = source[arcs], target[arcs]
+    if (source[1:] < source[:-1]).any():
+        order = np.argsort(source, kind="stable")
+        arcs = order if arcs is None else arcs[order]
+        source, target = source[order], target[order]
+    row, onward = Ragged.from_rows(source, len(ends)).offsets, target
     if starts is FIRST:
         states = connected(row, onward.astype(np.int32, copy=False), 0, ends)
     else:  # one more state leads to all of them
         row, onward = np.append(row, row[-1] + len(starts)), np.append(onward, starts)
         states = connected(row, onward.astype(np.int32), len(ends), np.append(ends, False))[:-1]
-    return arcs[states[source[arcs]] & states[target[arcs]]], states
+    kept = np.flatnonzero(states[source] & states[target])
+    return kept if arcs is None else arcs[kept], states
 
 
 def components(steps: Sequence[Iterable[int]]) -> list[list[int]]:

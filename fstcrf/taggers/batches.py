@@ -171,7 +171,7 @@ def cascade_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str
         path = path_alone(part.tagger, read, seen)
         if path is None:
             return None
-        paths[tape] = path
+        paths[tape] = np.array(path, dtype=np.int32)
     sets = composition.label_sets
     return tuple([[labels[i] for i in paths[tape].tolist()] for tape, labels in sets.items()])
 

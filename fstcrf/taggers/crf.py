@@ -365,7 +365,7 @@ class CRF(TokenTagger[list[str]]):
         if plain and sized(sentence, "a sentence"):
             path = potentials.path_alone(self, sentence)
             if path is not None:
-                return list(map(self.labels.__getitem__, path.tolist()))
+                return [*map(self.labels.__getitem__, path)]
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
     # --- Weights and potentials ---------------------------------------------------------------

@@ -22,7 +22,7 @@ from fstcrf.kernel import SparseRows
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.taggers.weights import Cells, WeightTable
 from fstcrf.text.corpus import Column, Corpus, Sentence
-from fstcrf.text.features import FeatureIndex, FunctionIndex
+from fstcrf.text.features import FeatureIndex, FunctionIndex, LiteralIndex, is_literal
 from fstcrf.text.features.derive import Plain, Source, root
 from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.reader import Reader
@@ -486,14 +486,16 @@ _NO_LABELS: Mapping[str, Ints] = MappingProxyType({})
 
 def path_alone(
     model: CRF, sentence: SentenceLike, labels: Mapping[str, Ints] = _NO_LABELS
-) -> Ints | None:
-    """Return the best labels of a sentence, int32 [T]; None if it needs a batch.
+) -> list[int] | None:
+    """Return the numbers of the best labels of a sentence; None if it needs a batch.
 
     `labels` are the labels of tapes that the model reads, int32 [T]; other tapes are columns.
     """
     graph, node = model._weights.sentence_graph, None
     if graph is None:
         return None
+    if isinstance(model.index, LiteralIndex) and is_literal(sentence):
+        return graph.best_of(*model.index.of_one(sentence))
     if isinstance(model.index, FeatureIndex):
         sentence = as_sentence(sentence, model.columns)
         node = bind(model, {}).short(sentence, labels)
@@ -502,7 +504,7 @@ def path_alone(
         data = read_sentences(model.index, [columns], model.columns, model.reads)
         rows = data.design(0, 1).node
         node = graph.potentials(rows.indptr, rows.index, rows.value)
-    return graph.viterbi(node) if len(node) else None
+    return graph.viterbi(node).tolist() if len(node) else None
 
 
 _RUN_TOKENS = 2_000

@@ -17,6 +17,7 @@ from fstcrf import CRF, Corpus, Sentence, compose
 from fstcrf.errors import FstcrfError, NoPathError
 from fstcrf.ext.pipelines.trained import TrainedPipeline
 from fstcrf.taggers import Tagger
+from fstcrf.training import Features
 from tests.support.training import flat_train
 
 LABELS = ("B-A", "B-B", "I-A", "I-B", "O")
@@ -143,6 +144,24 @@ def test_one_sentence_has_the_labels_of_a_batch(name: str, form: str) -> None:
     given = [FORMS[form](sentence) for sentence in TEXT]
     for sentence, together in zip(given, tagger.tag_all(given), strict=True):
         assert tagger.tag(sentence) == tagger.tag_all([sentence])[0] == together
+
+
+def listed(sentence: Sentence) -> list[list[str]]:
+    return [[f"w:{word}", f"w:{word[-1]}"] for word in sentence["word"]]
+
+
+@pytest.mark.parametrize("attributes", [dicts, listed])
+@pytest.mark.parametrize("bits", [None, 8])
+def test_a_sentence_of_attributes_has_the_labels_of_a_batch(
+    attributes: Callable[[Sentence], Any], bits: int | None
+) -> None:
+    given = [attributes(Sentence(sentence)) for sentence in TRAIN + TEXT]
+    labels = [sentence["chunk"] for sentence in TRAIN]
+    features = Features(hash_bits=bits)
+    tagger = CRF.train(given[:60], labels, features=features, max_iterations=8)
+    for _ in range(2):  # the second time, the rows of attributes are remembered
+        for sentence, together in zip(given, tagger.tag_all(given), strict=True):
+            assert tagger.tag(sentence) == tagger.tag_all([sentence])[0] == together
 
 
 def test_a_tape_may_have_fewer_labels_than_its_reader_knows() -> None:

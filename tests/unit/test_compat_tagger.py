@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fstcrf.constraints import at_most
@@ -169,3 +170,22 @@ def test_the_parser_of_dumps_divides_names_by_what_it_knows() -> None:
     for wrong in ("(0) z --> y: 1.0", "what is this"):
         with pytest.raises(DataError):
             parser.feed(wrong)
+
+
+def test_probabilities_do_not_depend_on_what_was_asked_before() -> None:
+    rng = np.random.default_rng(0)
+    names = [f"{key}:{value}" for key in "abcdefgh" for value in range(4)]
+    rows = [(STATE, k, label, rng.normal()) for k in range(len(names)) for label in range(3)]
+    data = write_model(CRFsuiteModel.of([*LABELS], names, features(rows)))
+    texts = [[{k: str(rng.integers(4)) for k in "abcdefgh"} for _ in range(3)] for _ in range(30)]
+    used, answers = Tagger(), []
+    used.open_inmemory(data)
+    for text in texts + texts:
+        used.set(text)
+        answers.append(used.marginals())
+    assert answers[:30] == answers[30:]
+    new = Tagger()
+    for text, answer in zip(texts, answers, strict=False):
+        new.open_inmemory(data)
+        new.set(text)
+        assert new.marginals() == answer

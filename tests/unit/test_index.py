@@ -157,15 +157,24 @@ def test_a_base_of_other_options() -> None:
         ("U:%x[0,word]", {"hash_bits": 8}, False),
     ],
 )
-def test_the_short_way_of_one_sentence(text: str, options: dict[str, Any], *, short: bool) -> None:
+def test_short_ways_of_few_strings_and_of_one_sentence(
+    text: str, options: dict[str, Any], *, short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = corpus("the/DT cat/NN sat/VB", "cat/NN", "the/NN the/DT")
     index, _ = FeatureIndex.build(data, parse_template(text), **options)
     new = corpus("a/NN cat/VB the/DT \ud800/XX the/DT")
     found = index.of_one(new[0])
+    if options.get("hash_bits"):  # hashes do not take the lone surrogate
+        assert found is None
+        return
+    few = index.design(new).node
+    monkeypatch.setattr("fstcrf.text.features.tables._FEW", 0)
+    wanted = index.design(new).node
+    np.testing.assert_array_equal(few.indptr, wanted.indptr)
+    np.testing.assert_array_equal(few.index, wanted.index)
     assert (found is not None) == short
     if found is not None:
         assert found.arc is None
-        wanted = index.design(new).node
         np.testing.assert_array_equal(found.node.indptr, wanted.indptr)
         np.testing.assert_array_equal(found.node.index, wanted.index)
         assert found.node.index.dtype == wanted.index.dtype

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -75,3 +76,55 @@ def test_bad_input() -> None:
         SentenceGraph(table, kernel.Graph(ends, ends, np.zeros(81)))
     with pytest.raises(ShapeError, match="shared arcs"):
         SentenceGraph(table, kernel.Graph(np.zeros(3), np.zeros(3), np.zeros((2, 9))))
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_best_path_of_rows_is_that_of_their_potentials(variant: str, *, mirrored: bool) -> None:
+    table, graph, rng = parts(5, 3)
+    single = SentenceGraph(table, graph, mirrored=mirrored)
+    for length in (3, 0, 1, 40, 2):  # one memory serves them all
+        indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 6, size=length))])
+        index = rng.integers(51, size=indptr[-1]).astype(np.int32)
+        for value in (None, rng.normal(size=indptr[-1]).astype(np.float32)):
+            node = single.potentials(indptr, index, value)
+            found = single.best_of(indptr.tolist(), index.tolist(), value)
+            if mirrored:
+                found, node = found[::-1], np.ascontiguousarray(node[::-1])
+            assert found == single.viterbi(node).tolist()
+
+
+def test_ties_of_a_mirrored_graph_are_decided_from_the_last_token() -> None:
+    table = kernel.PackedTable.from_cells(1, 8, np.zeros(0, dtype=np.int64), np.zeros(0))
+    ends, score = np.zeros(2), np.array([0.0, 1.0, 1.0, 0.0])  # a label follows the other one
+    graph = kernel.Graph(ends, ends, score)
+    assert SentenceGraph(table, graph).best_of([0, 0, 0], [], None) == [0, 1]
+    assert SentenceGraph(table, graph, mirrored=True).best_of([0, 0, 0], [], None) == [1, 0]
+
+
+def test_bad_rows() -> None:
+    table, graph, _ = parts(0, 3)
+    single = SentenceGraph(table, graph)
+    for bounds, rows in (
+        ([0, 1], [51]),
+        ([0, 1], [-1]),
+        ([0, 2], [1]),
+        ([1, 1], [1]),
+        ([0, 0], [1]),
+    ):
+        with pytest.raises(ShapeError, match="51 attributes: entry"):
+            single.best_of(bounds, rows, None)
+    with pytest.raises(ShapeError, match="value"):
+        single.best_of([0, 1], [1], np.ones(2, dtype=np.float32))
+    with pytest.raises(NumericError):
+        single.best_of([0, 60], [*range(50)] + [0] * 10, np.full(60, np.inf, dtype=np.float32))
+    assert single.best_of([0, 1], [50], None) == single.viterbi(np.zeros((1, 3))).tolist()
+
+
+def test_threads_that_ask_at_once_have_a_memory_each() -> None:
+    table, graph, rng = parts(1, 3)
+    single = SentenceGraph(table, graph)
+    texts = [rng.integers(51, size=size).tolist() for size in rng.integers(1, 60, size=200)]
+    wanted = [single.best_of([*range(len(text) + 1)], text, None) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda text: single.best_of([*range(len(text) + 1)], text, None), texts)
+        assert [*found] == wanted

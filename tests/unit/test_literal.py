@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError
 from fstcrf.text.corpus.corpus import Sentence
-from fstcrf.text.features import Design, LiteralIndex, is_literal
+from fstcrf.text.features import Design, LiteralIndex, is_literal, literal
 
 SENTENCES: list[Any] = [
     [["w=the", "first"], ["w=cat"]],
@@ -201,3 +205,68 @@ def test_options() -> None:
         LiteralIndex(["a", "a"])
     with pytest.raises(DataError, match="surrogate"):
         LiteralIndex(["\ud800"]).arrays()
+
+
+class Colour(str, Enum):  # noqa: UP042 (a StrEnum is formatted as its value)
+    RED = "red"
+
+
+_STRINGS = st.sampled_from(["a", "b", "a:x", "b:y", "new", "é"])
+_VALUES = st.one_of(
+    st.sampled_from(["x", "y", "red", Colour.RED, True, False, 0, 1, -0.0, 1.0, 2.5]),
+    st.lists(st.sampled_from(["x", "y"]), max_size=2),
+    st.dictionaries(st.just("k"), st.sampled_from(["x", 0.5])),
+)
+_TOKENS = st.one_of(
+    st.lists(_STRINGS, max_size=4),
+    st.sets(_STRINGS, max_size=3),
+    st.dictionaries(st.sampled_from(["a", "b", "colour", Colour.RED]), _VALUES, max_size=4),
+)
+
+
+@given(st.lists(st.lists(_TOKENS, max_size=4), max_size=8), st.sampled_from([None, 4]))
+def test_a_sentence_alone_has_the_rows_of_a_batch(texts: list[Any], bits: int | None) -> None:
+    known: list[Any] = [
+        [["a", "a:x", "b:y", "é"], {"colour": Colour.RED, "b": {"k": "x"}, "a": 2.0}]
+    ]
+    index, _ = LiteralIndex.build(known, hash_bits=bits)
+    for text in texts + texts:  # rows are found first, and remembered then
+        wanted = index.design([text]).node
+        values = np.ones(len(wanted.index)) if wanted.value is None else wanted.value
+        bounds, rows, own_values = index.of_one(text)
+        own = np.ones(len(rows)) if own_values is None else own_values
+        assert len(bounds) == len(text) + 1
+        for t in range(len(text)):
+            a, b = wanted.indptr[t], wanted.indptr[t + 1]
+            pairs = zip(wanted.index[a:b].tolist(), values[a:b].tolist(), strict=True)
+            a, b = bounds[t], bounds[t + 1]
+            own_pairs = zip(rows[a:b], own[a:b].tolist(), strict=True)
+            assert [p for p in own_pairs if p[1]] == [p for p in pairs if p[1]]
+
+
+def test_errors_of_a_sentence_alone_are_those_of_a_batch() -> None:
+    index, _ = LiteralIndex.build(SENTENCES)
+    texts: list[Any] = [
+        [["first"], ("first",)],
+        [["first", 3]],
+        [{"a": None}],
+        [{"a": 1e39}],
+        [{3: "a"}],
+    ]
+    for text in texts:
+        errors = []
+        for ask in (index.of_one, lambda text: index.design([text])):
+            with pytest.raises(DataError) as caught:
+                ask(text)
+            errors.append(str(caught.value))
+        assert errors[0] == errors[1]
+
+
+def test_what_is_remembered_of_sentences_alone_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(literal, "_REMEMBERED", 5)
+    index, _ = LiteralIndex.build(SENTENCES)
+    for number in range(20):
+        _, rows, _ = index.of_one([["first", f"new {number}"], {"last": True, "n": str(number)}])
+        assert rows == [index.row("first"), index.row("last")]
+        assert len(index._known) <= 5 + 6
+    assert not pickle.loads(pickle.dumps(index))._known

@@ -189,7 +189,7 @@ def trim(acceptor: Acceptor) -> Acceptor:
         return acceptor
     flat = _flat(acceptor.target)
     useful = _useful(flat, acceptor.final)
-    target = np.where((flat >= 0) & useful[flat], flat, -1).astype(np.int32)
+    target = np.where((flat >= 0) & useful[flat], flat, np.int32(-1))
     order = _breadth_first(target)
     number = np.full(len(target) + 1, -1, dtype=np.int32)  # the last row is for −1
     number[order] = np.arange(len(order))
@@ -402,10 +402,23 @@ def _breadth_first(target: Ints) -> Longs:
     while len(layer):
         visited[layer] = True
         layers.append(layer)
-        reached, first = np.unique(target[layer], return_index=True)
+        reached, first = _first_places(target[layer].ravel(), len(target))
         new = (reached >= 0) & ~visited[reached]
         layer = reached[new][np.argsort(first[new])].astype(np.int64)
     return np.concatenate(layers)
+
+
+def _first_places(states: Ints, count: int) -> tuple[Ints | Longs, Longs]:
+    """Return the distinct states, all below `count`, and where each occurs first.
+
+    The states may have −1 among them; it is returned or left out.
+    """
+    if len(states) < count:
+        return np.unique(states, return_index=True)
+    first = np.full(count + 1, -1)  # the last one is for −1
+    first[states[::-1]] = np.arange(len(states) - 1, -1, -1)  # of equal states, the first one stays
+    reached = np.flatnonzero(first[:-1] >= 0)
+    return reached, first[reached]
 
 
 # --- Minimisation ---------------------------------------------------------------------------------

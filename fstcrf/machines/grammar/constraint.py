@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LARGEST_SCORE, real_number
-from fstcrf.arrays import Bools, Longs, distinct_rows
+from fstcrf.arrays import Bools, Ints, distinct_rows
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.lazy import making, memoised
 from fstcrf.machines.grammar.acceptor import Acceptor, either, is_empty, minimise, only_empty, trim
@@ -174,14 +174,14 @@ def _reading(labels: tuple[str, ...], scheme: str | Scheme | None) -> LabelReadi
 class _EventRule:
     """A machine over n events; event i has the bit 2 ** i in the code of a token."""
 
-    target: Longs  # [M, 2 ** n]: state after (state, code); 0 starts
-    broken: Longs  # [M, 2 ** n]: number of violations in that step
-    broken_at_end: Longs  # [M] or [M, 2 ** n]: number of violations when ending there
+    target: Ints  # [M, 2 ** n]: state after (state, code); 0 starts
+    broken: Ints  # [M, 2 ** n]: number of violations in that step
+    broken_at_end: Ints  # [M] or [M, 2 ** n]: number of violations when ending there
 
 
 def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> _EventRule:
     return _EventRule(
-        *(np.asarray(table, dtype=np.int64) for table in (target, broken, broken_at_end))
+        *(np.asarray(table, dtype=np.int32) for table in (target, broken, broken_at_end))
     )
 
 
@@ -225,21 +225,21 @@ def _monitor(
     the end.
     """
     size = len(labels)
-    codes = np.zeros((size + 1, size + 1), dtype=np.int64)
+    codes = np.zeros((size + 1, size + 1), dtype=np.uint8 if len(events) <= 8 else np.int64)
     for i, event in enumerate(events):
-        codes[:, : event.shape[1]] += event.astype(np.int64) << i
+        codes[:, : event.shape[1]] += event.astype(codes.dtype) << i
     # Labels with equal rows of events share a context. The start is the first one.
     contexts, context = distinct_rows(codes)
     order = np.argsort(np.arange(len(contexts)) != context[size], kind="stable")
     contexts, context = contexts[order], np.argsort(order)[context]
 
     step, end = contexts[:, :size], contexts[:, size]
-    state = rule.target[:, step] * len(contexts) + context[:size]  # [M, C, L]
+    state = rule.target[:, step] * len(contexts) + context[:size].astype(np.int32)  # [M, C, L]
     broken = rule.broken[:, step]
     at_end = rule.broken_at_end
     at_end = at_end[:, end] if at_end.ndim == 2 else np.repeat(at_end[:, None], len(end), axis=1)
     if weight is None:
-        state = np.where(broken > 0, -1, state)
+        state = np.where(broken > 0, np.int32(-1), state)
         final = np.where(at_end > 0, -np.inf, 0.0)
     else:
         final = weight * at_end
@@ -248,7 +248,7 @@ def _monitor(
             Acceptor(
                 tapes=(tape,),
                 labels=(labels,),
-                target=state.reshape(-1, size).astype(np.int32),
+                target=state.reshape(-1, size),
                 score=None if weight is None else np.float64(weight) * broken.reshape(-1, size),
                 final=final.reshape(-1).astype(np.float64),
                 name=name,

@@ -172,8 +172,10 @@ def _at_the_end(chain: TapeChain, score: float) -> Folded:
 
 
 def _on_arcs(topology: Topology, transition: Floats) -> Floats:
-    source, target = arc_ends(topology)
     label = topology.state_label
+    if topology.dense:
+        return np.ascontiguousarray(transition[label][:, label]).ravel()
+    source, target = arc_ends(topology)
     return np.ascontiguousarray(transition[label[source], label[target]])
 
 

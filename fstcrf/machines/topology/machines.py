@@ -144,19 +144,21 @@ def chain_topology(
     if order not in (0, 1):
         raise OptionError(f"order is {order}, expected 0, 1 or 2")
     check_pairs(len(names))
-    table = np.ones((len(names), len(names)), dtype=bool)
-    if allowed is not None:
-        table[:] = [[legal(a, b) for b in names] for a in names]
-    source, target = np.nonzero(table)
+    number = np.arange(len(names), dtype=np.int32)
+    if allowed is None:
+        source, target = np.repeat(number, len(names)), np.tile(number, len(names))
+    else:
+        table = np.asarray([[legal(a, b) for b in names] for a in names], dtype=np.bool)
+        source, target = (ends.astype(np.int32) for ends in np.nonzero(table))
     slots = np.arange(len(source), dtype=np.int32)
     return Topology(
         labels=names,
         state_names=names,
-        state_label=np.arange(len(names), dtype=np.int32),
-        node_slots=np.arange(len(names), dtype=np.int32)[:, None],
+        state_label=number,
+        node_slots=number[:, None],
         node_slot_names=names,
-        source=source.astype(np.int32),
-        target=target.astype(np.int32),
+        source=source,
+        target=target,
         arc_slot=slots if order == 1 else np.full_like(slots, -1),
         n_arc_slots=len(slots) if order == 1 else 0,
         initial=np.asarray([legal(None, label) for label in names]),

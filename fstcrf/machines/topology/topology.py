@@ -122,8 +122,10 @@ class Topology:
         for name, (array, low, high) in limits.items():
             if array.size and (array.min() < low or array.max() >= high):
                 raise ShapeError(f"topology: {name} holds numbers outside [{low}, {high})")
-        pair = self.source.astype(np.int64) * len(self.labels) + self.state_label[self.target]
-        if _repeats(pair):
+        label = self.state_label[self.target]
+        if not _rise(self.source, label) and _repeats(
+            self.source.astype(np.int64) * len(self.labels) + label
+        ):
             raise ShapeError("topology: two arcs leave one state with the same label")
         begins = self.state_label[self.initial]
         if _repeats(begins):
@@ -504,6 +506,12 @@ def _summed(states: Floats, places: Ints, width: int) -> Floats:
 def _repeats(numbers: NDArray[np.integer]) -> bool:
     """Return whether a number occurs twice; `np.unique` would import numpy.ma, in 20 ms."""
     return not np.diff(np.sort(numbers)).all()
+
+
+def _rise(first: Ints, second: Ints) -> bool:
+    """Return whether pairs are sorted and distinct."""
+    same = first[1:] == first[:-1]
+    return bool(((first[1:] > first[:-1]) | same & (second[1:] > second[:-1])).all())
 
 
 def given_potentials(values: ArrayLike | None, size: int, name: str) -> Floats:

@@ -285,7 +285,8 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
     table = named_scheme(scheme)
     parts = known_labels(label_tuple(labels), table)
     letter, kind = numbered_parts([*parts, (OUTSIDE, "")], table)
-    legal: Bools = legal_pairs(table)[letter[:, None], letter, (kind[:, None] == kind) * 1]
+    apart, same = (pairs[letter][:, letter] for pairs in np.moveaxis(legal_pairs(table), -1, 0))
+    legal: Bools = np.where(kind[:, None] == kind, same, apart)
     return legal
 
 

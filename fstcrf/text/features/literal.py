@@ -11,8 +11,8 @@ A dict becomes attributes as in python-crfsuite::
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,18 @@ LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[s
 
 KIND = "literal"
 VERSION = 1
+
+TokenRows: TypeAlias = "tuple[list[int], list[int], Singles | None]"
+"""The bounds [T + 1] of a sentence's tokens among its rows, the rows, and their values or None."""
+
+_Key: TypeAlias = "str | tuple[str, object]"
+"""An attribute: a string, or a pair of a dict."""
+
+_REMEMBERED = 100_000
+"""Attributes whose rows are remembered for sentences that come one at a time."""
+
+_TEXT, _PLAIN = frozenset({str}), frozenset({str, bool, int, float})
+_ORDINARY, _ZERO = frozenset({0.0, 1.0}), frozenset({0.0})
 
 
 def is_literal(sentence: object) -> TypeGuard[LiteralSentence]:
@@ -79,6 +91,8 @@ class LiteralIndex:
     def __init__(self, attributes: Sequence[str] = (), *, hash_bits: int | None = None) -> None:
         self._vocabulary = Vocabulary(attributes)
         self._bits = check_bits(hash_bits)
+        # The rows of strings, and of pairs of a dict; −1 for unknown ones and those with value 0.
+        self._known: dict[object, int] = {}
         if len(self._vocabulary) != len(attributes):
             raise DataError("an attribute is there twice")
 
@@ -138,6 +152,61 @@ class LiteralIndex:
             A token that is neither list nor dict, or a value that is not a finite number.
         """
         return self._rows(_Tokens(data))
+
+    def of_one(self, sentence: LiteralSentence) -> TokenRows:
+        """Return the rows of `design` of one sentence, in less time; errors as of `design`.
+
+        Attributes with the value 0 are absent.
+        """
+        new: list[_Key] = []
+        token_rows = self._recalled(sentence, new)
+        if new and self._learned(new):
+            token_rows = self._recalled(sentence, [])
+        if token_rows is None:
+            node = self.design([sentence]).node
+            token_rows = node.indptr.tolist(), node.index.tolist(), node.value
+        return token_rows
+
+    def _recalled(self, sentence: LiteralSentence, new: list[_Key]) -> TokenRows | None:
+        """Return the rows of a sentence if all are remembered, or append those that are not.
+
+        Sentences with a token that is neither a list of strings nor a flat dict have neither.
+        """
+        remembered, rows, bounds = self._known.get, list[int](), [0]
+        keys: Iterable[_Key]
+        for token in sentence:
+            if type(token) is list and _TEXT.issuperset(map(type, token)):
+                keys = token
+            elif type(token) is dict and _is_flat(token):
+                keys = token.items()
+            else:
+                new.clear()
+                return None
+            numbers = [*map(remembered, keys)]
+            if None in numbers:
+                new += [key for key, row in zip(keys, numbers, strict=True) if row is None]
+            rows += [row for row in numbers if row is not None and row >= 0]
+            bounds.append(len(rows))
+        return None if new else (bounds, rows, None)
+
+    def _learned(self, new: Sequence[_Key]) -> bool:
+        """Remember the rows of strings and pairs; not if a pair has a value besides 0 and 1."""
+        names: list[str] = []
+        for key in new:
+            if type(key) is str:
+                names.append(key)
+            elif type(key[1]) is str:
+                names.append(f"{key[0]}:{key[1]}")
+            elif key[1] in _ORDINARY:
+                names.append(key[0])
+            else:
+                return False
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        rows = self._numbers(names).tolist()
+        self._known.update(zip(new, rows, strict=True))
+        self._known.update((key, -1) for key in new if type(key) is tuple and key[1] in _ZERO)
+        return True
 
     @property
     def n_node_rows(self) -> int:
@@ -259,18 +328,25 @@ class LiteralIndex:
         new._vocabulary = Vocabulary.from_blob(text, offsets, "attributes")
         return new
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return the attributes of the object without remembered rows."""
+        return {**vars(self), "_known": {}}
+
+    def _numbers(self, names: Sequence[str]) -> Ints:
+        """Return the rows of attributes, −1 for unknown ones."""
+        if self._bits is None:
+            return self._vocabulary.numbers(names).astype(np.int32)
+        vocabulary = Vocabulary(names)
+        hashes = string_hashes(vocabulary.strings)[vocabulary.numbers(names)]
+        return hashed_rows(hashes, self._bits)
+
     def _rows(self, tokens: _Tokens) -> Design:
         n_rows = self.n_node_rows
-        if self._bits is not None:
-            vocabulary = Vocabulary(tokens.names)
-            hashes = string_hashes(vocabulary.strings)[vocabulary.numbers(tokens.names)]
-            rows = hashed_rows(hashes, self._bits)
-            return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
-        rows = self._vocabulary.numbers(tokens.names).astype(np.int32)
+        rows, indptr = self._numbers(tokens.names), np.array(tokens.bounds, dtype=np.int64)
         keep = rows >= 0
         if keep.all():
-            return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
-        indptr = Ragged(tokens.indptr).filtered(keep).offsets
+            return Design(SparseRows(indptr, rows, tokens.values, n_rows))
+        indptr = Ragged(indptr).filtered(keep).offsets
         values = None if tokens.values is None else tokens.values[keep]
         return Design(SparseRows(indptr, rows[keep], values, n_rows))
 
@@ -280,26 +356,27 @@ class _Tokens:
 
     def __init__(self, sentences: Sequence[LiteralSentence]) -> None:
         self.names: list[str] = []
-        numbers: list[float] = []
-        bounds = [0]
+        self.bounds = [0]
+        self.numbers: list[float] = []
         for number, sentence in enumerate(sentences):
             if isinstance(sentence, (Sentence, Mapping, str)):
                 raise DataError("expected attribute lists or dicts, got columns", sentence=number)
             for position, token in enumerate(sentence):
                 try:
-                    _append(token, self.names, numbers)
+                    _append(token, self.names, self.numbers)
                 except (TypeError, OverflowError) as error:
                     raise DataError(str(error), sentence=number, token=position) from None
-                bounds.append(len(self.names))
-        self.indptr = np.array(bounds, dtype=np.int64)
-        self.values = self._checked(numbers, [len(sentence) for sentence in sentences])
+                self.bounds.append(len(self.names))
+        self.values = self._checked(self.numbers, [len(sentence) for sentence in sentences])
 
     def _checked(self, numbers: list[float], lengths: Sequence[int]) -> Singles | None:
+        if numbers.count(1.0) == len(numbers):
+            return None
         with np.errstate(over="ignore"):
             values = np.array(numbers, dtype=np.float64).astype(np.float32)
         if not np.isfinite(values).all():
             entry = int(np.flatnonzero(~np.isfinite(values))[0])
-            token = int(np.searchsorted(self.indptr, entry, side="right")) - 1
+            token = int(np.searchsorted(self.bounds, entry, side="right")) - 1
             offsets = Ragged.from_lengths(lengths).offsets
             sentence = int(np.searchsorted(offsets, token, side="right")) - 1
             raise DataError(
@@ -311,8 +388,16 @@ class _Tokens:
         return None if np.all(values == 1) else values
 
 
+def _is_flat(token: Mapping[str, object]) -> bool:
+    """Return whether each pair of a dict is one attribute, which equal pairs have, too.
+
+    Equal strings of other types may be formatted in another way.
+    """
+    return _TEXT.issuperset(map(type, token)) and _PLAIN.issuperset(map(type, token.values()))
+
+
 def _append(token: object, names: list[str], numbers: list[float]) -> None:
-    if isinstance(token, Mapping):
+    if type(token) is dict or isinstance(token, Mapping):  # the usual type first
         _append_attributes(token, "", names, numbers)
         return
     if isinstance(token, tuple):

@@ -35,6 +35,7 @@ from fstcrf.text.features.reader import (
 from fstcrf.text.features.template import tape_column
 
 _SEEN = 50_000  # cached strings of a source
+_FEW = 1_000  # strings of a text whose codes are cached; for more, this costs more than it saves
 
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 
@@ -89,7 +90,7 @@ class _PlainFamilies:
         numbers: Callable[[Source, Sequence[str]], Ints],
         others: Mapping[str, Ints],
     ) -> Ints:
-        """Return the code of each token's string, like `_string_codes`, int32 [sources, N].
+        """Return the code of each token's string, as of `text_codes`, int32 [sources, N].
 
         `others` are codes of columns that the sentence does not have, by name.
         """
@@ -101,6 +102,25 @@ class _PlainFamilies:
                 codes[first:end] = others[column.name]
             else:
                 codes[first:end] = column.codes(sentence[column.name], numbers).T
+            first = end
+        return codes
+
+    def text_codes(self, reader: Reader, numbers: Callable[[Source, Sequence[str]], Ints]) -> Ints:
+        """Return the code of each token's string, −1 if it has no code, int32 [sources, N].
+
+        Each source gives one string a token; `numbers` returns the codes of its distinct strings.
+        """
+        codes = np.empty((len(self.sources), reader.n_tokens), dtype=np.int32)
+        first = 0
+        for column in self._columns:
+            end, read = first + len(column.sources), reader.column(column.name)
+            if len(read.values) <= _FEW:
+                codes[first:end] = column.codes(read.values, numbers).T[:, read.ids]
+            else:
+                for source, out in zip(column.sources, codes[first:end], strict=True):
+                    plain = isinstance(source, Plain)
+                    strings = read.values if plain else [made[0] for made in reader.made(source)]
+                    np.take(numbers(source, strings), read.ids, out=out, mode="clip")
             first = end
         return codes
 
@@ -149,22 +169,6 @@ def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: in
         KeyTerm(place[source], term.offset, term.pads and reach > 0, width)
         for source, term, width in zip(family.sources, member, packing.widths, strict=True)
     ]
-
-
-def _string_codes(
-    reader: Reader, sources: Sequence[Source], numbers: Callable[[Source, Sequence[str]], Ints]
-) -> Ints:
-    """Return the code of each token's string, −1 if it has no code, int32 [sources, N].
-
-    Each source gives one string a token; `numbers` returns the codes of its distinct strings.
-    """
-    codes = np.empty((len(sources), reader.n_tokens), dtype=np.int32)
-    for source, out in zip(sources, codes, strict=True):
-        column = reader.column(str(root(source)))
-        plain = isinstance(source, Plain)
-        strings = column.values if plain else [made[0] for made in reader.made(source)]
-        np.take(numbers(source, strings), column.ids, out=out, mode="clip")
-    return codes
 
 
 # --- Tables of keys -------------------------------------------------------------------------------
@@ -287,7 +291,7 @@ class AttributeTables:
 
         Work per distinct string is shared by all runs.
         """
-        codes = _string_codes(reader, self._plain.sources, self.vocabularies.numbers)
+        codes = self._plain.text_codes(reader, self.vocabularies.numbers)
         return TokenRows(self, reader, codes)
 
     def of_one(self, sentence: Sentence) -> SparseRows | None:

@@ -92,6 +92,8 @@ class ItemSequence:
 
 def _tokens_of(sequence: object) -> Iterable[Any]:
     """Return a sequence of items after a look at its type."""
+    if type(sequence) is list:  # the usual type first
+        return sequence
     if isinstance(sequence, (str, bytes, Mapping)) or not isinstance(sequence, Iterable):
         raise ItemError(
             f"a sequence of items (dicts or lists of strings) is expected: {sequence!r}"
@@ -203,6 +205,7 @@ def labels_of(sequence: object) -> list[str]:
 # has a minus sign here.
 
 _ORDINARY = frozenset({0.0, 1.0})
+_REMEMBERED_TYPES = frozenset({str, bool, float, int})
 _REMEMBERED = 200_000
 """Pairs that are remembered at most; those met later are looked up by their text."""
 
@@ -214,7 +217,7 @@ class _Prefix:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.flat = True  # no value that cannot be remembered has been met
+        self.flat = True  # all values so far could be remembered
         self.known: dict[tuple[Any, Any], int] = {}
         self.below: dict[Any, _Prefix] = {}
 
@@ -232,8 +235,8 @@ class AttributeRows(NamedTuple):
         return len(self.indptr) - 1
 
 
-class _Found:
-    """The rows found so far, and the values that are not 1."""
+class Found:
+    """The rows of the attributes of tokens found so far, and the values that are not 1."""
 
     __slots__ = ("bounds", "rows", "values")
 
@@ -243,17 +246,26 @@ class _Found:
         self.bounds = [0]
 
     def add(self, row: int, value: float) -> None:
+        """Append a row of the present token."""
         if value != 1:
             self.values[len(self.rows)] = value
         self.rows.append(row)
 
+    @property
+    def weights(self) -> Singles | None:
+        """The value of each row, float32 [nnz]; `None` if all are 1."""
+        if not self.values:
+            return None
+        weights = np.ones(len(self.rows), dtype=np.float32)
+        weights[list(self.values)] = list(self.values.values())
+        return weights
+
     def arrays(self) -> AttributeRows:
-        values = None
-        if self.values:
-            values = np.ones(len(self.rows), dtype=np.float32)
-            values[list(self.values)] = list(self.values.values())
+        """Return the rows as arrays."""
         rows = np.frombuffer(array("i", self.rows), dtype=np.int32)
-        return AttributeRows(np.frombuffer(array("q", self.bounds), dtype=np.int64), rows, values)
+        return AttributeRows(
+            np.frombuffer(array("q", self.bounds), dtype=np.int64), rows, self.weights
+        )
 
 
 class Lookup:
@@ -266,13 +278,17 @@ class Lookup:
         self._remembered = 0
 
     def rows(self, sequence: Items) -> AttributeRows:
+        """Return the rows of the attributes of each token as arrays; see `found`."""
+        return self.found(sequence).arrays()
+
+    def found(self, sequence: Items) -> Found:
         """Return the rows of the attributes of each token: row A, or no row, for unknown ones."""
-        found = _Found()
+        found = Found()
         if isinstance(sequence, ItemSequence):
             for names, values in sequence.tokens:
                 self._names(names, values, found)
                 found.bounds.append(len(found.rows))
-            return found.arrays()
+            return found
         for t, item in enumerate(_tokens_of(sequence)):
             try:
                 if isinstance(item, dict):
@@ -282,9 +298,9 @@ class Lookup:
             except (TypeError, ValueError, OverflowError) as error:
                 raise ItemError(str(error), token=t) from None
             found.bounds.append(len(found.rows))
-        return found.arrays()
+        return found
 
-    def _names(self, names: list[str], values: list[float] | None, found: _Found) -> None:
+    def _names(self, names: list[str], values: list[float] | None, found: Found) -> None:
         if values is None:
             found.rows += self._numbers(names)
             return
@@ -297,7 +313,7 @@ class Lookup:
             else:
                 found.rows.append(self._zero(name))
 
-    def _ones(self, names: list[str], values: list[float], found: _Found) -> None:
+    def _ones(self, names: list[str], values: list[float], found: Found) -> None:
         """Add attributes whose values are 0 and 1."""
         found.rows += self._numbers([*itertools.compress(names, values)])
 
@@ -314,7 +330,7 @@ class Lookup:
         """Return the row of an attribute with value 0."""
         return self._absent
 
-    def _other(self, item: Any, found: _Found) -> None:
+    def _other(self, item: Any, found: Found) -> None:
         """Add the attributes of an item that is not a dict."""
         if isinstance(item, list):
             rows = list(map(self._row.get, item))
@@ -324,32 +340,29 @@ class Lookup:
         names, values = _read_item(item)
         self._names(names, values, found)
 
-    def _dict(self, item: dict[Any, Any], prefix: _Prefix, found: _Found) -> None:
-        """Add the attributes of a dict; attributes outside the cache are added last."""
-        known, rows = prefix.known.get, found.rows
+    def _dict(self, item: dict[Any, Any], prefix: _Prefix, found: Found) -> None:
+        """Add the attributes of a dict in its order, whether they are in the cache or not."""
         if prefix.flat:
             try:
-                numbers = list(map(known, item.items()))
+                found.rows += [*map(prefix.known.__getitem__, item.items())]
+            except KeyError:  # a new pair
+                pass
             except TypeError:  # a dict or a list among the values
                 prefix.flat = False
             else:
-                if None not in numbers:
-                    rows += numbers  # type: ignore[arg-type]
-                    return
-                rows += [number for number in numbers if number is not None]
-                for (key, value), number in zip(item.items(), numbers, strict=True):
-                    if number is None:
-                        self._pair(key, value, prefix, found)
                 return
-        for key, value in item.items():
-            kind = type(value)
-            if kind is str or kind is bool:
-                number = known((key, value))
-                rows.append(self._learned(prefix, key, value) if number is None else number)
-            else:
-                self._pair(key, value, prefix, found)
+        self._pairs(item.items(), prefix, found)
 
-    def _pair(self, key: Any, value: Any, prefix: _Prefix, found: _Found) -> None:
+    def _pairs(self, pairs: Iterable[tuple[Any, Any]], prefix: _Prefix, found: Found) -> None:
+        """Add the attributes of pairs, some of which may be new."""
+        for key, value in pairs:
+            number = prefix.known.get((key, value)) if type(value) in _REMEMBERED_TYPES else None
+            if number is None:
+                self._pair(key, value, prefix, found)
+            else:
+                found.rows.append(number)
+
+    def _pair(self, key: Any, value: Any, prefix: _Prefix, found: Found) -> None:
         """Add the attributes of a pair that is not remembered."""
         kind = type(value)
         if kind is dict:
@@ -381,7 +394,7 @@ class Lookup:
             prefix.below[key] = child
         return child
 
-    def _value(self, name: str, value: Any, found: _Found) -> None:
+    def _value(self, name: str, value: Any, found: Found) -> None:
         """Add the attributes of an entry that is neither string, bool nor plain dict."""
         if isinstance(value, (bytes, str, Mapping, list, tuple, set, frozenset)):
             names, values = _read_item({name: value})
@@ -408,7 +421,15 @@ class Growing(Lookup):
     def _numbers(self, names: list[str]) -> list[int]:
         return [self._number(name) for name in names]
 
-    def _ones(self, names: list[str], values: list[float], found: _Found) -> None:
+    def _pairs(self, pairs: Iterable[tuple[Any, Any]], prefix: _Prefix, found: Found) -> None:
+        if prefix.flat:  # the last bits of trained weights depend on the order: new pairs are last
+            try:
+                pairs = sorted(pairs, key=lambda pair: pair not in prefix.known)
+            except TypeError:  # a dict or a list among the values
+                prefix.flat = False
+        super()._pairs(pairs, prefix, found)
+
+    def _ones(self, names: list[str], values: list[float], found: Found) -> None:
         pairs = zip(names, values, strict=True)
         found.rows += [self._number(name) if value else self._zero(name) for name, value in pairs]
 

@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError, FstcrfError, LabelError, ModelFileError
-from fstcrf.ext.compat.pycrfsuite.items import AttributeRows, Items, Lookup, labels_of
+from fstcrf.ext.compat.pycrfsuite.items import Found, Items, Lookup, labels_of
 from fstcrf.ext.foreign.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
 from fstcrf.files import atomic_write
 from fstcrf.kernel.single import SentenceGraph
@@ -130,20 +130,19 @@ class _Decoder:
         self._table = graph.score.reshape(graph.n_states, -1)
         mirrored = np.ascontiguousarray(self._table.T).ravel()
         self._single = SentenceGraph(table, graph)
-        self._mirrored = SentenceGraph(table, kernel.Graph(graph.final, graph.initial, mirrored))
+        reverse = kernel.Graph(graph.final, graph.initial, mirrored)
+        self._mirrored = SentenceGraph(table, reverse, mirrored=True)
 
-    def potentials(self, rows: AttributeRows) -> Floats:
+    def potentials(self, found: Found) -> Floats:
         """Return the potentials of labels, natural-log scores, float64 [T, L]."""
-        return self._single.potentials(*rows)
+        return self._single.potentials(*found.arrays())
 
-    def best(self, node: Floats) -> list[int]:
-        """Return the numbers of the best labels for potentials [T, L], T > 0."""
-        found: list[int] = self._mirrored.viterbi(np.ascontiguousarray(node[::-1])).tolist()
-        found.reverse()
-        return found
+    def best(self, found: Found) -> list[int]:
+        """Return the numbers of the best labels of at least one token."""
+        return self._mirrored.best_of(found.bounds, found.rows, found.weights)
 
     def posterior(self, node: Floats) -> tuple[float, Floats]:
-        """Return log Z and the probabilities of labels, float64 [T, L]; arguments as for `best`."""
+        """Return log Z and the probabilities of labels for potentials [T, L]; float64 [T, L]."""
         return self._single.forward_backward(node)
 
     def score(self, node: Floats, labels: Longs) -> float:
@@ -257,7 +256,8 @@ class Tagger:
             sequence = self._sequence = model.sequence(xseq)
         if not sequence.length:
             return []
-        return model.named(model.decoder.best(sequence.node))
+        names = model.names
+        return [names[number] for number in model.decoder.best(sequence.found)]
 
     def probability(self, yseq: Iterable[str | bytes]) -> float:
         """Return the probability of a label sequence, given the sequence that was set.
@@ -363,20 +363,19 @@ class _Loaded:
         return Lookup(self.opened.model.attributes)
 
     def sequence(self, xseq: Items) -> _Sequence:
-        return _Sequence(self.decoder, self.lookup.rows(xseq))
-
-    def named(self, numbers: list[int]) -> list[str]:
-        """Return labels by their numbers."""
-        return list(map(self.names.__getitem__, numbers))
+        return _Sequence(self.decoder, self.lookup.found(xseq))
 
 
 class _Sequence:
     """A sequence, and its computed results."""
 
-    def __init__(self, decoder: _Decoder, rows: AttributeRows) -> None:
-        self._decoder = decoder
-        self.length = rows.n_tokens
-        self.node = decoder.potentials(rows)
+    def __init__(self, decoder: _Decoder, found: Found) -> None:
+        self._decoder, self.found = decoder, found
+        self.length = len(found.bounds) - 1
+
+    @made_once
+    def node(self) -> Floats:
+        return self._decoder.potentials(self.found)
 
     @made_once
     def posterior(self) -> tuple[float, Floats]:
