@@ -17,6 +17,7 @@ from fstcrf.taggers.crf import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
+from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import Data, Tape, check_text, label_set
 from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
 from fstcrf.training.arguments import Chain, Dev, Features, Gold, Reads, Run
@@ -45,6 +46,7 @@ from fstcrf.training.options import (
 )
 from fstcrf.training.passing import (
     Passed,
+    check_reads,
     labels_for,
     ordered,
     pass_on,
@@ -225,6 +227,10 @@ class TrainingCall:
             check_checkpoint(run.checkpoint, every=run.checkpoint_every, resume=run.resume)
         tape = flat.get("tape") or (target if isinstance(target, str) else "label")
         _check_reads(flat["reads"], tape)
+        template = flat.get("template")
+        if template is not None and not callable(template):
+            template = flat["template"] = as_templates(template)
+            check_reads(template.tapes, flat["reads"])
         values: dict[str, Any] = {
             **{field.name: flat.get(field.name) for field in fields(cls)},
             "settings": with_partial(options, flat["data"], target),
@@ -359,7 +365,7 @@ def retrained(
     else:
         flat["template"] = cast("FeatureIndex", tagger.index).templates  # checked before
     flat |= {
-        "reads": reads,
+        "reads": ordered(reads, tapes_read(tagger.index)),
         "tape": tagger.tape,
         "class_weights": {k: w for k, w in record.class_weights.items() if k in present} or None,
         "threads": threads,

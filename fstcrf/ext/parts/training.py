@@ -52,7 +52,7 @@ def train_spread(call: TrainingCall) -> CRF:
         raise OptionError("executor and memory_limit read text by a template, not by a function")
     data, target = _data(call)
     settings, templates = call.settings, as_templates(call.template or "")
-    check_template(templates, target, [tagger.tape for tagger in call.reads])
+    check_template(templates, target)
     gold = call.held_out_labels()
     executor = run.executor or LocalExecutor()
     weights, unit = _in_units(call)

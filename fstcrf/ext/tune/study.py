@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fstcrf.errors import OptionError, TemplateError
 from fstcrf.files import path_name, whole_lines
+from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import TemplateSet
 from fstcrf.text.features.template import as_templates, is_template_text, tape_column
 from fstcrf.training.options import DEFAULTS, is_read
+from fstcrf.training.passing import check_reads
 
 if TYPE_CHECKING:
     import optuna
@@ -81,7 +83,7 @@ def check_templates(
     templates: Mapping[str, TemplateSet],
     data: Any,
     target: str | Sequence[Sequence[str]],
-    tapes: Sequence[str],
+    reads: Sequence[CRF],
 ) -> None:
     """Refuse errors at once that only a later trial would encounter."""
     if not isinstance(data, Corpus):
@@ -90,7 +92,8 @@ def check_templates(
         return
     if not templates:
         raise OptionError("columns need a feature template: template='chunking.tpl'")
-    columns = [*data.columns, *map(tape_column, tapes)]
+    check_reads([tape for template in templates.values() for tape in template.tapes], reads)
+    columns = [*data.columns, *(tape_column(tagger.tape) for tagger in reads)]
     for name, template in templates.items():
         resolved = template.resolved(columns, data=data.source)
         if isinstance(target, str) and target in resolved.columns:
