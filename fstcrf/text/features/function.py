@@ -378,7 +378,10 @@ def function_name(function: FeatureFunction) -> str:
 def missing_function(name: str, tape: str | None = None) -> str:
     """Return the message that a model needs its function."""
     argument = "features=" if tape is None else f"features={{{tape!r}: …}}"
-    return f"features=: this model was trained with the feature function {name}; pass {argument}"
+    return (
+        f"features=: this model was trained with the feature function {name}; load it in Python "
+        f"with {argument}"
+    )
 
 
 def with_functions(
