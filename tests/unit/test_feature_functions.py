@@ -18,6 +18,7 @@ from fstcrf.errors import DataError, FstcrfError, OptionError
 from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline, read_pipeline
 from fstcrf.text.features.function import function_name
 from fstcrf.training import Run
+from fstcrf.training.executors import LocalExecutor
 from tests.support.training import flat_train
 
 DATA = [
@@ -332,7 +333,11 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "marginals": (lambda _: chunker(pos_tagger(), passing="marginals"), "passing='best'"),
     "in parts": (
         lambda _: CRF.train(CORPUS, "pos", features=words, run=Run(memory_limit=10**9)),
-        "by a template, not by a function",
+        "a feature function needs all of the text in memory, without an executor or a limit of mem",
+    ),
+    "on several processes": (
+        lambda _: CRF.train(CORPUS, "pos", features=words, run=Run(executor=LocalExecutor())),
+        "a feature function needs all of the text in memory.*: pass templates",
     ),
     "warm start of a template": (
         lambda _: pos_tagger(start=CRF.train(CORPUS, "pos", TEMPLATE, max_iterations=2)),

@@ -48,8 +48,6 @@ def train_spread(call: TrainingCall) -> CRF:
     OptionError: an option requires the text in memory.
     """
     method, run = _checked(call), call.run
-    if callable(call.template):
-        raise OptionError("executor and memory_limit read text by a template, not by a function")
     data, target = _data(call)
     settings, templates = call.settings, as_templates(call.template or "")
     check_template(templates, target)
@@ -105,6 +103,10 @@ def _checked(call: TrainingCall) -> LBFGS:
     for name, given in (("reads", bool(call.reads)), ("start", call.start is not None)):
         if given:
             raise OptionError(f"{name} needs all of the text in memory, without {where}")
+    if callable(call.template):
+        raise OptionError(
+            f"a feature function needs all of the text in memory, without {where}: pass templates"
+        )
     if call.template is None:
         raise OptionError(f"with {where} training needs columns and a feature template")
     limit = call.run.memory_limit
