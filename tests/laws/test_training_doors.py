@@ -186,7 +186,11 @@ TRAINERS = (*CHAINS, "segments", "train segments", "words")
 Case = tuple[tuple[str, ...], dict[str, Any], str]
 WRONG: list[Case] = [
     # Structs of another kind
-    ((*CHAINS, "Task"), {"method": Chain()}, "method is Chain(), expected settings of the method"),
+    (
+        (*CHAINS, "Task", "scikit-learn"),
+        {"method": Chain()},
+        "method is Chain(), expected settings of the method",
+    ),
     ((*CHAINS, "Task"), {"method": LBFGS}, "expected settings of the method, or one of 'lbfgs'"),
     (LEARNERS, {"method": Chain(order=2)}, "method is Chain(order=2), expected 'lbfgs' or LBFGS"),
     (LEARNERS, {"method": LBFGS}, "LBFGS'>, expected 'lbfgs' or LBFGS(...)"),
@@ -207,12 +211,12 @@ WRONG: list[Case] = [
     (("Task",), {"dev": Dev(CORPUS)}, "options has 'dev', which is an argument of Task: dev="),
     # Given twice
     (
-        (*CHAINS, *LEARNERS, "Task"),
+        (*CHAINS, *LEARNERS, "Task", "scikit-learn"),
         {"method": LBFGS(l2=0.5), "l2": 0.5},
         "l2 is given twice, as an option and in method=LBFGS(...)",
     ),
     (
-        (*CHAINS, *LEARNERS, "Task"),
+        (*CHAINS, *LEARNERS, "Task", "scikit-learn"),
         {"method": LBFGS(max_iterations=5), "max_iterations": 5},
         "max_iterations is given twice, as an option and in method=LBFGS(...)",
     ),
