@@ -12,7 +12,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, LatticeCRF, SegmentCRF
-from fstcrf.errors import FstcrfError, OptionError, TemplateError
+from fstcrf.errors import DataError, FstcrfError, OptionError, TemplateError
 from fstcrf.ext.rules import learn_rules, train_with_rules
 from fstcrf.ext.segments.structure import Segments
 from fstcrf.ext.sklearn import CRFTagger
@@ -247,6 +247,69 @@ def test_wrong_arguments_are_refused_in_one_line(
         DOORS[door](**arguments)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+# --- Feature functions ----------------------------------------------------------------------------
+
+
+def by_pipeline(function: Any) -> Any:
+    return Pipeline([Task("np", CORPUS, features=function, options=FEW)]).train()
+
+
+def by_tagging(function: Any) -> Any:
+    data = [[[word] for word in sentence["word"]] for sentence in SENTENCES]
+    plain = CRF.train(data, [sentence["np"] for sentence in SENTENCES], **FEW)
+    return plain.with_features(function).tag_all(CORPUS)
+
+
+CALLING: dict[str, Callable[[Any], Any]] = {
+    "CRF.train": lambda function: CRF.train(CORPUS, "np", function, **FEW),
+    "train": lambda function: fstcrf.train(CORPUS, "np", Features(function), **FEW),
+    "held out": lambda function: CRF.train(CORPUS, "np", function, dev=CORPUS, **FEW),
+    "Task": by_pipeline,
+    "scikit-learn": lambda function: CRFTagger(function).fit(
+        [{"word": s["word"]} for s in SENTENCES], [s["np"] for s in SENTENCES]
+    ),
+    "tagging": by_tagging,
+}
+
+
+def last(value: Any) -> Callable[[fstcrf.Sentence], Any]:
+    """Return a function with a good list for each token, but for the last of a sentence."""
+    return lambda sentence: [*([word] for word in sentence["word"][:-1]), value]
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "raises": (lambda _: [1 / 0], "raises ZeroDivisionError: division by zero"),
+    "None": (lambda _: None, "returns None, expected a list with an entry for each token"),
+    "too few": (lambda _: [["a"]], "token 1: .*returns 1 entries, the sentence has 2 tokens"),
+    "too many": (lambda _: [["a"]] * 3, "returns 3 entries, the sentence has 2 tokens"),
+    "no number": (last({"a": "b", "c": None}), "token 1: .*attribute 'c' is None, expected a str"),
+    "an array": (last({"a": b"b"}), "token 1: .*attribute 'a' is b'b', expected a string"),
+    "not finite": (last({"a": float("inf")}), "token 1: .*attribute 'a' is inf, expected a num"),
+    "no column": (lambda s: [[x] for x in s["ner"]], "stops: no column 'ner'; there are 'word'"),
+    "the gold labels": (lambda s: [[x] for x in s["np"]], "stops: no column 'np'; there are 'w"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("door", CALLING)
+def test_bad_functions_are_named_with_the_place(door: str, case: str) -> None:
+    if (door, case) == ("tagging", "the gold labels"):
+        assert len(CALLING[door](BAD[case][0])) == len(SENTENCES), "an imported model names none"
+        return
+    function, message = BAD[case]
+    with pytest.raises(DataError, match=message) as caught:
+        CALLING[door](function)
+    assert re.search(r"sentence 0(, token 1)?: features=: the function \S+ ", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+def test_structures_without_feature_functions_name_templates() -> None:
+    for door, message in (("segments", "templates of tokens"), ("words", "templates of words")):
+        for odd in (lambda _: [], Chain()):
+            with pytest.raises(OptionError, match=f"features is .*, expected {message}, or a path"):
+                DOORS[door](features=odd)
 
 
 def test_a_struct_is_shown_as_the_call_that_makes_it() -> None:

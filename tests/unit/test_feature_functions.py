@@ -189,7 +189,7 @@ def test_a_pipeline_of_functions(tmp_path: Path) -> None:
     expected = trained.tag_all(TEXT)
     assert [trained.tag(sentence) for sentence in TEXT] == expected
     assert trained.decode(TEXT)["chunk"].labels() is not None
-    with pytest.raises(OptionError, match=r"load it in Python with features=\{'(pos|chunk)': …\}"):
+    with pytest.raises(OptionError, match=r"with features=\{'pos': …, 'chunk': …\}"):
         load_pipeline(tmp_path / "p")
     functions: dict[str, Any] = {"pos": words, "chunk": tags}
     for loaded in (

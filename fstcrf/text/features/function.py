@@ -375,9 +375,10 @@ def function_name(function: FeatureFunction) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def missing_function(name: str, tape: str | None = None) -> str:
-    """Return the message that a model needs its function."""
-    argument = "features=" if tape is None else f"features={{{tape!r}: …}}"
+def missing_function(name: str, tapes: Sequence[str] = ()) -> str:
+    """Return the message that a model needs its function; `tapes` are several that need one."""
+    several = ", ".join(f"{tape!r}: …" for tape in tapes)
+    argument = f"features={{{several}}}" if len(tapes) > 1 else "features="
     return (
         f"features=: this model was trained with the feature function {name}; load it in Python "
         f"with {argument}"
@@ -413,8 +414,7 @@ def with_functions(
     for tape in needed:
         index = completed[tape]
         if tape not in functions and isinstance(index, FunctionIndex):
-            several = tape if len(needed) > 1 else None
-            raise OptionError(f"{where}: {missing_function(index.name, several)}")
+            raise OptionError(f"{where}: {missing_function(index.name, needed)}")
     for tape, function in functions.items():
         index = completed[tape]
         if isinstance(index, FeatureIndex):
