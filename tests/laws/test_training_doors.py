@@ -307,7 +307,7 @@ def test_bad_functions_are_named_with_the_place(door: str, case: str) -> None:
 
 def test_structures_without_feature_functions_name_templates() -> None:
     for door, message in (("segments", "templates of tokens"), ("words", "templates of words")):
-        for odd in (lambda _: [], Chain()):
+        for odd in (by_tagging, Chain()):
             with pytest.raises(OptionError, match=f"features is .*, expected {message}, or a path"):
                 DOORS[door](features=odd)
 

@@ -18,7 +18,7 @@ from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.training import TrainingCall, trained
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.text.features import is_literal
+from fstcrf.text.features import TemplateSet, is_literal
 from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import sized
 from fstcrf.training.arguments import Run
@@ -47,9 +47,9 @@ def train_spread(call: TrainingCall) -> CRF:
 
     OptionError: an option requires the text in memory.
     """
-    method, run = _checked(call), call.run
+    (method, templates), run = _checked(call), call.run
     data, target = _data(call)
-    settings, templates = call.settings, as_templates(call.template or "")
+    settings = call.settings
     check_template(templates, target)
     gold = call.held_out_labels()
     executor = run.executor or LocalExecutor()
@@ -86,8 +86,8 @@ def _in_units(call: TrainingCall) -> tuple[Floats | None, float]:
     return weights / unit, unit
 
 
-def _checked(call: TrainingCall) -> LBFGS:
-    """Refuse options that parts do not support; return the settings of the method."""
+def _checked(call: TrainingCall) -> tuple[LBFGS, TemplateSet]:
+    """Refuse options that parts do not support; return the method and the templates."""
     settings, where = call.settings, "an executor or a limit of memory"
     method = settings.method
     if not isinstance(settings.objective, LikelihoodSettings):
@@ -115,7 +115,7 @@ def _checked(call: TrainingCall) -> LBFGS:
             f"a memory limit of {_size(limit)} is too low: one part needs up "
             f"to {_size(LEAST)}, in addition to index and weights"
         )
-    return method
+    return method, as_templates(call.template)
 
 
 def _size(bytes_: float) -> str:
