@@ -134,10 +134,10 @@ def train_crf(
     tape : str, optional
         Name of the tape that is written; the target's name, else ``"label"``.
     grammar : Grammar, optional
-        A hard grammar that becomes part of the tagger's structure: training normalises over what
-        it accepts, and nothing else ever has a probability; sentences without tokens have a
-        labelling if it accepts the empty one. To constrain a tagger after training, write
-        ``tagger & grammar``.
+        A hard grammar that becomes part of the tagger's structure: training normalises over
+        the label sequences that it accepts, and others never have a probability. Sentences without
+        tokens have a labelling if it accepts the empty one. ``tagger & grammar`` constrains a
+        trained tagger.
     reads : sequence of CRF, or Reads
         Earlier taggers whose labels the features see: their own predictions on `data`.
     start : CRF, optional
@@ -145,7 +145,7 @@ def train_crf(
     dev : Corpus, sequence of sentences, or Dev, optional
         Held-out data: scored after each iteration; the best iteration is kept.
     objective : {"likelihood", "mce", "mce-f"} or ObjectiveSettings
-        What is optimised: "mce" a smooth count of sentences with an error, "mce-f" a smooth F of
+        The objective: "mce" a smooth count of sentences with an error, "mce-f" a smooth F of
         spans; both compare the gold labels with the best others (Suzuki et al. 2006). They are not
         convex: `start` is usually a model of the likelihood.
     method : str or MethodSettings
@@ -171,7 +171,7 @@ def train_crf(
     Raises
     ------
     DataError, TemplateError, OptionError, LabelError
-        The data, template or options are not what they must be.
+        Invalid data, templates or options.
     GrammarError
         A grammar that does not go with the labels, or has scores.
     NumericError
@@ -240,7 +240,7 @@ class TrainingCall:
         return cls(**values)
 
     def held_out_labels(self) -> list[list[str]] | None:
-        """Return the gold labels of the held-out sentences, or None."""
+        """Return the gold labels of the held-out sentences, or `None`."""
         return held_out_labels(self.dev, self.dev_target, self.target, self.settings)
 
 

@@ -105,9 +105,9 @@ class CRFTagger(_Classifier, _Estimator):
     method : str or MethodSettings
         Optimiser; as for `CRF.train`. ``LBFGS(l1=0.1)`` has options of the method.
     l2 : float, optional
-        Strength of the penalty l2 |w|²; by default that of the method.
+        Strength of the penalty l2 |w|²; the method has a default.
     max_iterations : int, optional
-        By default that of the method.
+        Most iterations; the method has a default.
     class_weight : mapping of label to float, or "balanced", optional
         A sentence's weight is multiplied by the mean of its labels'. balanced: labels weigh
         N / (number of labels × their count).
