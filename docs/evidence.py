@@ -1,8 +1,8 @@
 """Run all recipes in full, and store the tables of their reports.
 
 ``python docs/evidence.py --data FOLDER [NAME...]`` keeps reports under ``build/evidence``; an
-interrupted run continues from them. It refuses to run with uncommitted changes. A complete report is stored
-as ``docs/measurements/results-NAME.tsv``, together with its plots and frozen settings;
+interrupted run continues from them. It refuses to run with uncommitted changes. A complete report
+is stored as ``docs/measurements/results-NAME.tsv``, together with its plots and frozen settings;
 ``results.tsv`` has the headlines of all reports. The pages are written by hand, and each names the
 date of its report. The program prints the pages whose date differs from their report.
 """

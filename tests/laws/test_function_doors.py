@@ -142,7 +142,7 @@ def alike() -> tuple[CRF, CRF]:
     template = CRF.train(spans(TRAIN), "pos", TEMPLATE, **OPTIONS)
     assert isinstance(template.index, FeatureIndex)
     strings = template.index.attributes(range(template.index.n_node_rows))
-    index = FunctionIndex(LiteralIndex(strings), unigrams, columns=["word"])
+    index = FunctionIndex(LiteralIndex(strings), unigrams, columns=("word",))
     return template, replace(template, index=index)
 
 
