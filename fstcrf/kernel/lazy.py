@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 BEAM = 64
 """States of a token that the beam keeps when a search is given up."""
-_STEPS, _UNTIMED_STEPS = 20_000, 100_000
+_NARROW_BEAM = 16
+"""The same if the time of the budget is too short for `BEAM`."""
+
+_BEAM_COST = 1.6
+"""Time of a state in a beam, in times of a state in a search."""
+
+_STATE_SECONDS = 2e-6
+"""Time of a state in a search that has not begun."""
+
+_STEPS, _UNTIMED_STEPS = 4_000, 100_000
 """States between two checks of the clock, and of Ctrl-C."""
 
 _GIVING_UP = 2
@@ -400,8 +409,8 @@ def _run(
 ) -> None:
     arena = product.arena
     view, work = grammar.view(batch.longest), batch.scratch()
-    end = None if budget.seconds is None else time.monotonic() + budget.seconds
-    steps = _UNTIMED_STEPS if end is None else _STEPS
+    deadline = None if budget.seconds is None else _Deadline(batch, budget.seconds)
+    steps = _UNTIMED_STEPS if deadline is None else _STEPS
     outputs = [array_out(getattr(result, name)) for name in _OUTPUTS]
     give_up = 0
     while True:
@@ -414,14 +423,49 @@ def _run(
             grammar.keep(arena)
             return
         give_up = 0
-        if end is not None and time.monotonic() > end:
-            give_up = 2
+        sentence = arena.view.sentence
+        if deadline is not None and status == lib.FC_EPAUSED:
+            deadline.paused(steps)
+        if deadline is not None and deadline.is_near(sentence, beam):
+            give_up, beam = 2, deadline.beam(sentence, beam)
         elif status == lib.FC_EPRODUCT:
             product.go_on()
         if status == lib.FC_EFULL:
             give_up = give_up if arena.grow(4 * budget.most_states) else max(give_up, 1)
         elif status not in (lib.FC_EPAUSED, lib.FC_EPRODUCT):
             check(status, "lazy search")
+
+
+class _Deadline:
+    """The end of a search by the clock, with the beams of all sentences that are left."""
+
+    def __init__(self, batch: Bound, seconds: float) -> None:
+        self._seconds, self._bounds = seconds, batch.bounds
+        self._begun = self._resumed = time.monotonic()
+        self._state_seconds = _STATE_SECONDS
+
+    def paused(self, steps: int) -> None:
+        """Note the time of the steps since the search began or was resumed."""
+        self._state_seconds = (time.monotonic() - self._resumed) / steps
+
+    def is_near(self, sentence: int, width: int) -> bool:
+        """Return whether beams of `width` states need the time that is left, or half of it all."""
+        self._resumed = time.monotonic()
+        needed = width * self._layer_seconds(sentence)
+        return self._left() <= min(needed, 0.5 * self._seconds)
+
+    def beam(self, sentence: int, width: int) -> int:
+        """Return the width of beams that end in time."""
+        affordable = self._left() / self._layer_seconds(sentence)
+        return min(width, max(_NARROW_BEAM, int(affordable)))
+
+    def _left(self) -> float:
+        return self._begun + self._seconds - time.monotonic()
+
+    def _layer_seconds(self, sentence: int) -> float:
+        """Return the estimated time of beams of one state, from a sentence on."""
+        tokens = int(self._bounds[-1] - self._bounds[sentence])
+        return _BEAM_COST * self._state_seconds * tokens
 
 
 _OUTPUTS = ("path", "score", "n_paths", "proven", "bound", "states_expanded")

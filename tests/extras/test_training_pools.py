@@ -24,23 +24,22 @@ import numpy as np
 
 from fstcrf import CRF
 from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training import Run, shards
 from fstcrf.training.executors import FuturesExecutor
-from fstcrf.training import shards
 
 
 def prepared():
     shards.PART_TOKENS, shards.START_TOKENS = 300, 900
 
 
-def train(**options):
+def train(executor=None):
     files = CorpusFiles([str(Path("t.txt").resolve())], ("word", "label"))
-    return CRF.train(
-        files, "label", "U0:%x[0,word]\\nU1:%x[-1,word]\\nB\\n", max_iterations=6, **options
-    )
+    template, run = "U0:%x[0,word]\\nU1:%x[-1,word]\\nB\\n", Run(executor=executor)
+    return CRF.train(files, "label", template, max_iterations=6, run=run)
 
 
 def check(executor):
-    one, other = train(), train(executor=executor)
+    one, other = train(), train(executor)
     assert np.array_equal(one.theta, other.theta) and one.record == other.record
     executor.close()
     print("the same", one.record.tokens)

@@ -111,6 +111,46 @@ def test_time_is_over_before_the_product(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(path is not None and path.score < path.bound for path in found)
 
 
+class Clock:
+    """Stands for the kernel and for the clock, where a state of a search or a beam takes 2 µs."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(native.lib, name)
+
+    def fc_lazy_nbest(self, *arguments: Any) -> int:
+        n_sentences, offsets, width, steps, give_up = *arguments[2:4], *arguments[6:9]
+        arena = arguments[10]
+        status: int = native.lib.fc_lazy_nbest(*arguments)
+        left = offsets[n_sentences] - offsets[arena.sentence - 1] if give_up else 0
+        self.now += 2e-6 * (left * width * 1.6 if give_up else steps)
+        return status
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.2])
+@pytest.mark.parametrize("sentences", [1, 8])
+def test_the_time_of_a_budget_includes_the_beams(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, sentences: int
+) -> None:
+    """All sentences together; those that the search has not reached get a beam."""
+    clock = Clock()
+    monkeypatch.setattr(lazy, "lib", clock)
+    monkeypatch.setattr(lazy, "time", clock)
+    program = under(spans(10, random_scores(0, 60, 10)), "lazy").dense.program
+    lattices = [
+        Lattice(ChainRow(program, (random_scores(seed, 60, 10),))) for seed in range(sentences)
+    ]
+    with pytest.warns(InexactWarning):
+        found = best(lattices, budget=Budget(states=10**9, seconds=seconds))
+    assert all(path is not None and path.score <= path.bound for path in found)
+    assert 0.5 * seconds < clock.now < 1.1 * seconds
+
+
 # --- Company, budgets -----------------------------------------------------------------------------
 
 
