@@ -310,6 +310,10 @@ def test_structures_without_feature_functions_name_templates() -> None:
         for odd in (by_tagging, Chain()):
             with pytest.raises(OptionError, match=f"features is .*, expected {message}, or a path"):
                 DOORS[door](features=odd)
+    several: list[Any] = [by_tagging, Chain(), [WORDS, by_tagging], {"a": by_tagging}]
+    for given in several:
+        with pytest.raises(OptionError, match=r"template is .*, expected templates, or a path"):
+            tune(CORPUS, "np", given, folds=2)
 
 
 def test_a_struct_is_shown_as_the_call_that_makes_it() -> None:

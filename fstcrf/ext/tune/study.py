@@ -109,9 +109,11 @@ def named(
     if isinstance(template, Mapping):
         given = [(str(name), one) for name, one in template.items()]
     else:
-        single = isinstance(template, TemplateSet | str | os.PathLike)
-        several: Sequence[Any] = [template] if single else list(template)  # type: ignore[arg-type]
+        several: Sequence[Any] = template if isinstance(template, list | tuple) else [template]
         given = [(_name(one, i), one) for i, one in enumerate(several, 1)]
+    for _, one in given:
+        if not isinstance(one, TemplateSet | str | os.PathLike):
+            raise OptionError(f"template is {one!r}, expected templates, or a path")
     names = [name for name, _ in given]
     if twice := [name for name in names if names.count(name) > 1]:
         raise OptionError(f"template {twice[0]} is given twice")
@@ -121,7 +123,7 @@ def named(
 def _name(template: Template, number: int) -> str:
     if isinstance(template, TemplateSet) or is_template_text(template):
         return str(number)
-    return os.fspath(template)
+    return str(template)
 
 
 # --- What there is to choose from -----------------------------------------------------------------
