@@ -29,7 +29,7 @@ from fstcrf.lazy import optional
 from fstcrf.taggers import CRF, Tagger
 from fstcrf.taggers.loading import load
 from fstcrf.text.corpus import Span
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FunctionIndex, LiteralIndex
 
 __all__ = ["TaggerComponent", "make_component"]
 
@@ -255,7 +255,9 @@ class TaggerComponent:
             )
         known = {part.tape for part in _parts(tagger)}
         columns = {}
-        for name in sorted({c for part in _parts(tagger) for c in _columns_read(part)} - known):
+        needed = {c for part in _parts(tagger) for c in _columns_read(part)} - known
+        offered = set().union(*(self._offered(part) for part in _parts(tagger)))
+        for name in sorted(needed | offered - known):
             attribute = self.columns.get(name, _COLUMNS.get(name))
             if attribute is None:
                 raise OptionError(
@@ -264,12 +266,21 @@ class TaggerComponent:
                 )
             annotated = _ANNOTATIONS.get(attribute)
             if annotated and not sentence.doc.has_annotation(annotated):
+                if name not in needed:
+                    continue
                 raise DataError(
                     f"the model reads {attribute!r} as column {name!r}, but the doc has no "
                     f"{attribute!r}: put a component that sets it before this one"
                 )
             columns[name] = [str(getattr(token, attribute)) for token in sentence]
         return columns
+
+    def _offered(self, part: CRF) -> set[str]:
+        """Return the columns that a feature function gets if a Doc has them; it may need fewer."""
+        if not isinstance(part.index, FunctionIndex):
+            return set()
+        attributes = {*_COLUMNS, *self.columns}
+        return attributes.intersection(part.index.columns or ("word", *self.columns))
 
     def _tape(self, tagger: Tagger[Any]) -> str | None:
         """Return the tape whose spans are written; `None` if only labels are written."""
@@ -322,6 +333,11 @@ class TaggerComponent:
         else:
             if not hasattr(model, "save"):
                 raise OptionError(f"{model!r} has no file")
+            if any(isinstance(part.index, FunctionIndex) for part in _parts(model)):
+                raise OptionError(
+                    "the model has a feature function, which no file holds: exclude the component "
+                    "from nlp.to_disk, save the model itself, and add it again after spacy.load"
+                )
             model.save(folder / _TAGGER)
         if self.calibration is not None:
             self.calibration.save(folder / _CALIBRATION)
@@ -390,8 +406,10 @@ def _parts(tagger: Tagger[Any]) -> Sequence[CRF]:
 
 
 def _columns_read(part: CRF) -> set[str]:
-    """Return the columns that a tagger reads, tapes of others included."""
+    """Return the columns that a tagger must have, tapes of others included."""
     index: Any = part.index
+    if isinstance(index, FunctionIndex):
+        return {tape.name for tape in part.reads}
     return {*index.columns, *(tape.name for tape in part.reads)}
 
 

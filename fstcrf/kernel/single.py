@@ -220,7 +220,7 @@ class _Scratch:
         self.sums = ffi.new("double[]", width)
         self.path, self.indptr = ffi.new("int32_t[]", tokens), ffi.new("int64_t[]", tokens + 1)
         self.where, self.offsets = ffi.new("int64_t *"), ffi.new("int64_t[2]")
-        work = ffi.new("double[]", int(lib.fc_machine_batch_work(machine, 1, tokens)))
+        work = ffi.new("double[]", int(lib.fc_machine_work(machine, 1, tokens)))
         # the arguments of `fc_machine_best`
         self.call = machine, 1, self.offsets, self.path, ffi.new("double[1]"), work
 

@@ -155,7 +155,7 @@ def cascade(
 
 
 def cascade_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], ...] | None:
-    """Return the labels of one sentence with tokens, as `cascade`; None if it needs a batch."""
+    """Return the labels of one sentence with tokens, as `cascade`; `None` if it needs a batch."""
     if composition.conjuncts or composition.maps or composition._literal:
         return None
     if any(tagger._weights.sentence_graph is None for tagger in composition.taggers):
@@ -177,7 +177,7 @@ def cascade_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str
 
 
 def as_one(composition: JointCRF, sentence: SentenceLike) -> Sentence | None:
-    """Return a sentence as columns; None for rows of strings whose columns need `as_corpus`."""
+    """Return a sentence as columns; `None` for rows of strings whose columns need `as_corpus`."""
     if isinstance(sentence, Sentence):
         return sentence
     taggers = composition.taggers

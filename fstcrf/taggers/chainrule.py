@@ -178,7 +178,7 @@ def _score(stage: Stage, potentials: StagePotentials, labels: Ints, *, plain: bo
 
 
 def product_answer(rule: ChainRule, corpus: Corpus, n: int) -> Answer | None:
-    """Return the n best labellings of the product; None if it is too large."""
+    """Return the n best labellings of the product; `None` if it is too large."""
     evidence = rule.evidence.from_columns(corpus)
     some = evidence if evidence.forced or evidence.bias else None
     try:

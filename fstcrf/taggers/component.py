@@ -79,7 +79,7 @@ class Relabelling:
 
 
 def same_tape(read: Tape, label_sets: Mapping[str, tuple[str, ...]]) -> Reading | None:
-    """Return the reading of a tape under its own name; None if the composition lacks the tape."""
+    """Return the reading of a tape under its own name; `None` if the composition lacks the tape."""
     labels = label_sets.get(read.name)
     if labels is None or labels == read.labels or not set(labels) <= set(read.labels):
         return None if labels is None else Reading(read.name, labels)
@@ -140,7 +140,7 @@ class ObservedTape:
     labels : tuple of str
         Strings of the column in training; the last label represents all other strings.
     place : int32 [labels], optional
-        Number of the merged label of each label; None if no labels are merged.
+        Number of the merged label of each label; `None` if no labels are merged.
     """
 
     tape: str

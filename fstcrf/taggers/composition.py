@@ -102,12 +102,12 @@ def compose(
     Parameters
     ----------
     *parts : CRF, Composition or SegmentCRF, or Lattice, or Transducer
-        Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.taggers.tagmaps`). Or lattices of equal length. A
-        `Transducer`, or a pynini one at the end, is composed with all that stands before it:
+        Taggers, in any order; a pynini transducer between two of them maps the labels of the first
+        one to labels for the second (see `fstcrf.taggers.tagmaps`). Or lattices of equal length. A
+        `Transducer`, or a pynini one at the end, is composed with all earlier parts:
         ``compose(a, t, b)`` is ``a @ t @ b``.
     grammar : Grammar, optional
-        What the labels must obey.
+        The rules that the labels obey.
     weights : sequence of float, optional
         Factor of the potentials of each part (maps have none), at least 0; never of the grammar's
         or a map's. Ones when absent.

@@ -315,7 +315,7 @@ class CRF(TokenTagger[list[str]]):
         Raises
         ------
         GrammarError
-            The grammar does not go with the labels, or accepts nothing.
+            The grammar does not go with the labels, or rejects all labellings.
         """
         return self._composed.constrained(grammar, search=search, budget=budget)
 
@@ -417,14 +417,14 @@ class CRF(TokenTagger[list[str]]):
     ) -> potentials.Potentials:
         """Return the potentials of sentences for all labels of open tapes.
 
-        Arguments are those of `fstcrf.taggers.potentials.potentials`.
+        Arguments: as for `fstcrf.taggers.potentials.potentials`.
         """
         return potentials.potentials(self, sentences, first, end, labels=labels)
 
     def _averaged_lattices(self, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
         """Return the lattices of a text, with potentials averaged over labels of earlier tapes.
 
-        Arguments are those of `fstcrf.taggers.potentials.averaged_lattices`.
+        Arguments: as for `fstcrf.taggers.potentials.averaged_lattices`.
         """
         return potentials.averaged_lattices(self, corpus, tapes)
 

@@ -41,7 +41,7 @@ class _Case:
     def error(
         self, *, grammar: bool = True, tapes: Sequence[str] | None = None
     ) -> NoPathError | None:
-        """Decode the sentence and return the error; None if there is a path or too many states.
+        """Decode the sentence and return the error; `None` if there is a path or too many states.
 
         The grammar, and the forced labels of all other tapes, can be left out.
         """
@@ -238,7 +238,7 @@ class Evidence:
         )
 
     def of_tapes(self, tapes: Sequence[str]) -> Evidence | None:
-        """Return the evidence about some tapes; None without any."""
+        """Return the evidence about some tapes; `None` without any."""
         forced = {name: rows for name, rows in self.forced.items() if name in tapes}
         bias = {name: biases for name, biases in self.bias.items() if name in tapes}
         return Evidence(forced, bias) if forced or bias else None
@@ -253,14 +253,14 @@ class Evidence:
         return Evidence(forced, self.bias)
 
     def state_biases(self, tape: str, topology: Topology) -> Floats | None:
-        """Return the bias of each state of a tape, float64 [S]; None without biases."""
+        """Return the bias of each state of a tape, float64 [S]; `None` without biases."""
         bias = self.bias.get(tape)
         return biases(topology, bias) if bias else None
 
     def evidence_scores(
         self, tape: str, topology: Topology, corpus: Corpus, bias: Floats | None
     ) -> Floats | None:
-        """Return the evidence as scores added to a tape's states, float64 [N, S], or None.
+        """Return the evidence as scores added to a tape's states, float64 [N, S], or `None`.
 
         States that the observed labels exclude have −inf. The corpus is made by `to_columns`, or
         is a selection of its sentences; `bias` is made by `state_biases`.
@@ -360,7 +360,7 @@ class Request:
         return Evidence.of(tapes, len(self.sentences), self.forced, self.bias)
 
     def evidence(self, tapes: Sequence[str]) -> Evidence | None:
-        """Return the evidence about the tapes of a tagger; None without any."""
+        """Return the evidence about the tapes of a tagger; `None` without any."""
         return None if self.no_evidence else self.tape_evidence(tapes)
 
     @property

@@ -254,7 +254,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         Raises
         ------
         GrammarError
-            The grammar does not fit the labels, or accepts nothing.
+            The grammar does not fit the labels, or rejects all labellings.
         """
         added, observed = self._bound(grammar)
         composition = replace(
@@ -264,7 +264,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
             search=search or self.search,
             budget=budget or self.budget,
         )
-        # Machines that are too large, and grammars that accept nothing, are reported here.
+        # Machines that are too large, and grammars that reject all labellings, are reported here.
         if composition._only_cascades:
             for tagger in composition._cascade_taggers.values():
                 plans.check_consistent(tagger._program)
@@ -406,7 +406,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return self if search == self.search else replace(self, search=search)
 
     def without_grammar(self) -> JointCRF[LabelsT] | None:
-        """Return the taggers without the grammar, or None if there is no grammar."""
+        """Return the taggers without the grammar, or `None` if there is no grammar."""
         return replace(self, conjuncts=()) if self.conjuncts else None
 
     def cascade(

@@ -72,7 +72,7 @@ def load(
     features : callable or dict of str to callable, optional
         The feature function of the tagger, as for `CRF.train`; a model file contains only its
         name. For several taggers, a dict from tape to function. A tagger over attribute lists, such
-        as a model of CRFsuite, accepts a function, too: it then reads columns.
+        as a model of CRFsuite, also accepts a function: it then reads columns.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _loaded(
 
 
 def _other(path: str | os.PathLike[str], head: bytes, *, mmap: bool | None) -> Any:
-    """Load a file; return None for a CRF or a composition of CRFs in the format of fstcrf."""
+    """Load a file; return `None` for a CRF or a composition of CRFs in the format of fstcrf."""
     if is_decoder(head):
         return tokens.TokenDecoder.load(path)
     cut = len(head) < HEAD

@@ -1,6 +1,6 @@
 """Terms of a tagger's potentials that depend on open tapes, bound to weights and labels.
 
-The keys of an index say which pairs of a predicate and labels have weights (see
+The keys of an index are the pairs of a predicate and labels that have weights (see
 `fstcrf.text.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
 of labels and state, so one lookup and one sum of rows give a token's potentials for all labels at
 once. A hashed index has no keys: there every label is looked up.
@@ -224,7 +224,7 @@ class PreparedPotentials:
 
     `potentials` maps (first, end) to the potentials of these sentences. `relabelled` maps tokens,
     int64 [M], and assumed labels of the tapes that are read, int32 [K, M], to potentials of states,
-    float64 [M, S]. It is None if attributes have several strings a token, or read open tapes.
+    float64 [M, S]. It is `None` if attributes have several strings a token, or read open tapes.
     """
 
     lengths: list[int]
@@ -323,7 +323,7 @@ class Binding:
         return lambda tokens, ids: weights.node(node.at(tokens, self._numbers, ids))
 
     def short(self, sentence: Sentence, labels: Mapping[str, Ints]) -> Floats | None:
-        """Return the node potentials of a sentence, float64 [T, S]; None if it needs a corpus.
+        """Return the node potentials of a sentence, float64 [T, S]; `None` if it needs a corpus.
 
         Parameters
         ----------
@@ -359,7 +359,7 @@ class Binding:
         return graph.potentials(*side.entries(sentence, others), None)
 
     def _labels(self, tape: Tape, sentence: Sentence) -> Ints | None:
-        """Return the labels of a tape in a sentence, int32 [T]; None for an unknown label."""
+        """Return the labels of a tape in a sentence, int32 [T]; `None` for an unknown label."""
         columns = [c for c in (tape_column(tape.name), tape.name) if c in sentence]
         number = self._label_number[tape.name]
         try:
@@ -487,7 +487,7 @@ _NO_LABELS: Mapping[str, Ints] = MappingProxyType({})
 def path_alone(
     model: CRF, sentence: SentenceLike, labels: Mapping[str, Ints] = _NO_LABELS
 ) -> list[int] | None:
-    """Return the numbers of the best labels of a sentence; None if it needs a batch.
+    """Return the numbers of the best labels of a sentence; `None` if it needs a batch.
 
     `labels` are the labels of tapes that the model reads, int32 [T]; other tapes are columns.
     """

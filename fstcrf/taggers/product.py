@@ -154,7 +154,7 @@ class Product(Composition[LabelsT]):
         return not self.followers and any(tagger._ambiguous for tagger in self.taggers)
 
     def _span_encoding(self, tape: str) -> SpanEncoding | None:
-        """Return the encoding of a tape's segments as labels of tokens; None without segments."""
+        """Return the encoding of a tape's segments as labels of tokens; `None` without segments."""
         return next((t._span_encoding(tape) for t in self.taggers if tape in t.tapes), None)
 
     def with_weights(self, *weights: float) -> Self:
@@ -282,7 +282,7 @@ class Product(Composition[LabelsT]):
         return tuple(columns)
 
     def without_grammar(self) -> Self | None:
-        """Return the same taggers without a grammar; None without a grammar."""
+        """Return the same taggers without a grammar; `None` without a grammar."""
         if not self.conjuncts:
             return None
         return type(self)(self.taggers, self.weights, followers=self.followers)

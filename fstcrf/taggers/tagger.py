@@ -159,7 +159,7 @@ class Tagger(ABC, Generic[LabelsT]):
         n : int
             Number of labellings for each sentence. They differ in a label of at least one tape.
         forced : sequence, or str or mapping of str to str, optional
-            Observed labels, one list for each sentence, or None for a sentence without any. Use
+            Observed labels, one list for each sentence, or `None` for a sentence without any. Use
             None or ``"_"`` for a token whose label is unknown, and ``"a|b"`` if the label is one of
             several. A tagger with several tapes takes a mapping of tape to such a list. Or the name
             of a column of the corpus with these strings; for several tapes, a mapping of tape to
@@ -170,7 +170,7 @@ class Tagger(ABC, Generic[LabelsT]):
         on_no_path : {"error", "skip", "relax"}
             The treatment of sentences without a legal labelling. error: raise `NoPathError`. skip:
             mark the sentence as `Answer.dead`. relax: decode it without the grammar, then without
-            forced labels, then without both; `Answer.changed` says which.
+            forced labels, then without both; `Answer.changed` names them.
         search : {"auto", "lazy", "expanded"}, optional
             The search for best paths under a grammar; see `fstcrf.compose`. By default, the search
             that the tagger was composed with.
@@ -194,7 +194,7 @@ class Tagger(ABC, Generic[LabelsT]):
             An unknown label in `forced` or `bias`.
         NoPathError
             A sentence has no legal labelling, and `on_no_path` is error. If labels are forced, the
-            message says whether they, the grammar or the scheme are the cause.
+            message names the cause: they, the grammar or the scheme.
         OptionError
             n below 1, an unknown choice, or an option that this tagger does not support.
         """
@@ -275,7 +275,7 @@ class Tagger(ABC, Generic[LabelsT]):
         return self
 
     def without_grammar(self) -> Tagger[LabelsT] | None:
-        """Return the tagger without its grammar, or None if it has no grammar."""
+        """Return the tagger without its grammar, or `None` if it has no grammar."""
         return None
 
     def _count_unproven(self, answer: Answer) -> int:
@@ -283,7 +283,7 @@ class Tagger(ABC, Generic[LabelsT]):
         return answer.unproven
 
     def _joint(self) -> JointCRF | None:
-        """Return the joint decoder of all tapes, or None if the tagger is no `JointCRF`."""
+        """Return the joint decoder of all tapes, or `None` if the tagger is no `JointCRF`."""
         return None
 
     def _as_transducer(self) -> Tagger:
@@ -341,7 +341,7 @@ class Tagger(ABC, Generic[LabelsT]):
         return self._answer(corpus, scores=False, **options).column()
 
     def paths_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[Path | None]:
-        """Return the best path of each sentence with its probability, or None without a path.
+        """Return the best path of each sentence with its probability, or `None` without a path.
 
         Options as for `decode`, except that `on_no_path` is skip by default. Probabilities are
         normalised over the labellings that forced labels and the grammar allow. With
@@ -434,7 +434,7 @@ class Composable(Tagger[LabelsT]):
         write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
 
     def _span_encoding(self, tape: str) -> SpanEncoding | None:  # noqa: ARG002
-        """Return the encoding of a tape's segments as labels of tokens; None without segments."""
+        """Return the encoding of a tape's segments as labels of tokens; `None` without segments."""
         return None
 
     def lattice(

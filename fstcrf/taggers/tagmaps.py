@@ -71,7 +71,7 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
 
 
 def label_table(acceptor: Acceptor) -> Ints | None:
-    """Return the output label of each input label, int32 [L]; None if a label has several.
+    """Return the output label of each input label, int32 [L]; `None` if a label has several.
 
     With several output labels, the choice depends on the neighbours or on scores.
     """
@@ -85,7 +85,7 @@ def label_table(acceptor: Acceptor) -> Ints | None:
 def input_grammar(acceptor: Acceptor, table: Ints) -> Acceptor | None:
     """Return the weights and restrictions of a map with a label table as a grammar of its input.
 
-    None if the map allows all label sequences, without weights.
+    `None` if the map allows all label sequences, without weights.
     """
     numbers = np.arange(len(table))
     score = acceptor.score

@@ -18,6 +18,7 @@ from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
 from fstcrf.text.features.reader import without_unused
+from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import Data, Tape, allowed_labels, check_text, label_set
 from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
 from fstcrf.training.arguments import Chain, Dev, Features, Gold, Reads, Run
@@ -47,6 +48,7 @@ from fstcrf.training.options import (
 )
 from fstcrf.training.passing import (
     Passed,
+    check_reads,
     labels_for,
     ordered,
     pass_on,
@@ -134,10 +136,10 @@ def train_crf(
     tape : str, optional
         Name of the tape that is written; the target's name, else ``"label"``.
     grammar : Grammar, optional
-        A hard grammar that becomes part of the tagger's structure: training normalises over what
-        it accepts, and nothing else ever has a probability; sentences without tokens have a
-        labelling if it accepts the empty one. To constrain a tagger after training, write
-        ``tagger & grammar``.
+        A hard grammar that becomes part of the tagger's structure: training normalises over
+        the label sequences that it accepts, and others never have a probability. Sentences without
+        tokens have a labelling if it accepts the empty one. ``tagger & grammar`` constrains a
+        trained tagger.
     reads : sequence of CRF, or Reads
         Earlier taggers whose labels the features see: their own predictions on `data`.
     start : CRF, optional
@@ -145,7 +147,7 @@ def train_crf(
     dev : Corpus, sequence of sentences, or Dev, optional
         Held-out data: scored after each iteration; the best iteration is kept.
     objective : {"likelihood", "mce", "mce-f"} or ObjectiveSettings
-        What is optimised: "mce" a smooth count of sentences with an error, "mce-f" a smooth F of
+        The objective: "mce" a smooth count of sentences with an error, "mce-f" a smooth F of
         spans; both compare the gold labels with the best others (Suzuki et al. 2006). They are not
         convex: `start` is usually a model of the likelihood.
     method : str or MethodSettings
@@ -171,7 +173,7 @@ def train_crf(
     Raises
     ------
     DataError, TemplateError, OptionError, LabelError
-        The data, template or options are not what they must be.
+        Invalid data, templates or options.
     GrammarError
         A grammar that does not go with the labels, or has scores.
     NumericError
@@ -227,6 +229,10 @@ class TrainingCall:
             check_checkpoint(run.checkpoint, every=run.checkpoint_every, resume=run.resume)
         tape = flat.get("tape") or (target if isinstance(target, str) else "label")
         _check_reads(flat["reads"], tape)
+        template = flat.get("template")
+        if template is not None and not callable(template):
+            template = flat["template"] = as_templates(template)
+            check_reads(template.tapes, flat["reads"])
         values: dict[str, Any] = {
             **{field.name: flat.get(field.name) for field in fields(cls)},
             "settings": with_partial(options, flat["data"], target),
@@ -365,7 +371,7 @@ def retrained(
     else:
         flat["template"] = cast("FeatureIndex", tagger.index).templates  # checked before
     flat |= {
-        "reads": reads,
+        "reads": ordered(reads, tapes_read(tagger.index)),
         "tape": tagger.tape,
         "class_weights": {k: w for k, w in record.class_weights.items() if k in present} or None,
         "threads": threads,

@@ -63,7 +63,7 @@ class Weights:
 
     @made_once
     def sparse_graph(self) -> kernel.Graph | None:
-        """Arcs whose weight differs from that of most arcs; None if all arcs are faster."""
+        """Arcs whose weight differs from that of most arcs; `None` if all arcs are faster."""
         graph = self.static_graph
         rest = None if graph.source is not None else rest_of(graph.score, graph.n_states)
         if rest is None or not len(rest.others):
@@ -136,7 +136,7 @@ class Weights:
         used, index = np.unique(rows.index, return_inverse=True)
         bounds = np.searchsorted(cells, np.stack([used, used + 1]) * np.int64(width))
         count = bounds[1] - bounds[0]
-        # What is added to a cell's number moves its attribute from `used` to its place there.
+        # Added to the number of a cell, this moves its attribute from `used` to its place there.
         moved = np.repeat((np.arange(len(used)) - used) * np.int64(width), count)
         entry = Ragged.from_lengths(count).ranges(bounds[0])
         weights = self.space.parts(self.theta)[part]
@@ -184,7 +184,7 @@ def _has_loop(graph: kernel.Graph) -> bool:
 
 
 def _worth_places(rows: int, cells: Longs) -> bool:
-    """Tell whether a table may have a place for each row: hashed ones may be 2^30."""
+    """Return whether a table may have a place for each row: hashed ones may be 2^30."""
     return rows <= _ROWS or rows <= _LOOKED_UP * len(cells)
 
 

@@ -288,7 +288,7 @@ class Run(SeedOption):
         On Ctrl-C return the best model so far.
     executor : Executor, optional
         Works on the text part by part: ``ProcessExecutor(2)``, ``DaskExecutor(client)``, see
-        `fstcrf.training.executors`. It needs the likelihood, "lbfgs", and neither `reads` nor
+        `fstcrf.training.executors`. It needs templates, the likelihood, "lbfgs", and no `reads` or
         `start`. The model has the same bits for any number of workers, and without an executor.
     memory_limit : int, optional
         Bytes for the work on a text that may be larger than memory; the rest lies in files that

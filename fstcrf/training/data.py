@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -133,7 +133,7 @@ def read_data(
     )
     index, design, passed = passed_design(passed, build)
     if isinstance(index, FeatureIndex):
-        check_template(index.templates, target, tapes)
+        check_template(index.templates, target)
     return TrainingData(
         index,
         design,
@@ -242,14 +242,10 @@ def _literal_data(
     return TrainingData(index, design, labelled, columns=(), transitions=True, full=full, note=note)
 
 
-def check_template(templates: TemplateSet, target: Target, tapes: Collection[str]) -> None:
-    """Raise TemplateError if templates read the gold labels, or tapes without a tagger."""
+def check_template(templates: TemplateSet, target: Target) -> None:
+    """Raise TemplateError if templates read the gold labels."""
     if isinstance(target, str) and target in templates.columns:
         raise TemplateError(f"a template reads the target column {target!r} itself")
-    if missing := set(templates.tapes).difference(tapes):
-        raise TemplateError(
-            f"a template reads the tapes {', '.join(sorted(missing))}: pass their taggers as reads="
-        )
 
 
 # --- Weights of sentences -------------------------------------------------------------------------

@@ -246,9 +246,7 @@ def flat_options(
             flat[_BARE.get(argument, argument)] = value
             continue
         if not isinstance(value, base):
-            raise OptionError(
-                f"{argument} is {type(value).__name__}(...), expected {_expected(argument)}"
-            )
+            raise OptionError(f"{argument} is {value!r}, expected {_expected(argument)}")
         if argument in CHOICES:
             flat[argument] = value.name
         for field in dataclasses.fields(value):

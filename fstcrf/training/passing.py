@@ -22,7 +22,7 @@ import numpy as np
 
 from fstcrf.arguments import first_twice
 from fstcrf.arrays import Floats, Longs, Ragged, distinct
-from fstcrf.errors import DataError, LabelError, OptionError
+from fstcrf.errors import DataError, LabelError, OptionError, TemplateError
 from fstcrf.kernel import SparseRows
 from fstcrf.lattices import marginals, nbest
 from fstcrf.text.corpus import Column, Corpus
@@ -78,6 +78,28 @@ def ordered(taggers: Sequence[E], tapes: Sequence[str]) -> list[E]:
         if tape in by_tape:
             add(tape, ())
     return list(order.values())
+
+
+def check_reads(read: Sequence[str], taggers: Sequence[TrainedTagger]) -> None:
+    """Check the tapes of earlier taggers; the labels of some are read by others only."""
+    needed = [tagger.tape for tagger in ordered(taggers, read)]
+    check_tapes(read, [tagger.tape for tagger in taggers], needed)
+
+
+def check_tapes(read: Sequence[str], given: Sequence[str], needed: Sequence[str] = ()) -> None:
+    """Raise TemplateError if templates `read` a tape that is not given, or not a given one."""
+    for tape in read:
+        if tape not in given:
+            raise TemplateError(
+                f"a template reads the labels of {tape!r}, and reads= lacks its tagger; "
+                f"reads= has {', '.join(map(repr, given)) or 'none'}"
+            )
+    for tape in given:
+        if tape not in (*read, *needed):
+            raise TemplateError(
+                f"reads= has the tagger of {tape!r}, whose labels no template reads: add "
+                f"%y[0,{tape}] to a template, or leave the tagger out"
+            )
 
 
 def with_labels(corpus: Corpus, taggers: Sequence[TrainedTagger], *, threads: int = 1) -> Corpus:

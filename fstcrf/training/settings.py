@@ -157,6 +157,16 @@ class Settings:
     flat_names: ClassVar[Mapping[str, str]] = {}  # the option's name outside the struct, if another
     fields_set: ClassVar[frozenset[str]] = frozenset()  # each struct shadows it
 
+    def __init_subclass__(cls) -> None:
+        """Keep the short `__repr__`, which `dataclass` replaces unless the class has it."""
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Settings.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """Return the call with the fields that are set: ``Chain(order=2)``."""
+        names = [field.name for field in fields(self) if field.name in self.fields_set]
+        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
+
     def __new__(cls, *positional: object, **named: object) -> Self:
         """Remember which fields are set."""
         struct = super().__new__(cls)

@@ -21,6 +21,8 @@ WORK = {
     "by-hand": "one sentence a call: a pipeline over its two taggers, one after the other",
     "dictionaries": "one sentence a call with dictionaries, over python-crfsuite",
     "dictionary-marginals": "all marginals of one sentence with dictionaries, over python-crfsuite",
+    "functions": "a cascade of two feature functions over its taggers called by hand",
+    "unknown-label": "training with one unknown label over training with none",
     "tapes": "the 5 best labellings of a tape over the 5 best paths, product of two",
     "chain-rule": "the chain rule of two under a rule over both tapes, over the chain alone",
     "chain-cascade": "the chain rule of two under a rule over both tapes, over the cascade",
@@ -53,6 +55,10 @@ def doors(bench: Bench) -> list[Line]:
     for work in ("lattices", "chains"):
         answer = bench.job("doors_lattices", work, rounds=rounds, quick=bench.quick)
         cases += answer["cases"]
+    for work in ("functions", "unknown"):
+        given: dict[str, Any] = {"rounds": rounds if work == "functions" else 1}
+        given |= {"data": str(bench.data), "quick": bench.quick}
+        cases += bench.job("doors_functions", work, **given)["cases"]
     doors = dict.fromkeys(case["door"] for case in cases)
     return [_line(door, [case for case in cases if case["door"] == door]) for door in doors]
 

@@ -58,6 +58,8 @@ LIMITS = {
     "doors-by-hand": Limit("most", 1.2),
     "doors-dictionaries": Limit("most", 1.5),
     "doors-dictionary-marginals": Limit("most", 1.5),
+    "doors-functions": Limit("most", 1.3),
+    "doors-unknown-label": Limit("most", 1.2),
     "doors-tapes": Limit("most", 4),
     "evaluation-1": Limit("ratio", 4, 6),
     "evaluation-2": Limit("ratio", 6, 10),

@@ -63,6 +63,55 @@ def gathered(batches: Any) -> dict[str, list[Any]]:
     return dict(pa.Table.from_batches(list(batches)).to_pydict())
 
 
+# --- Feature functions ----------------------------------------------------------------------------
+
+
+def of_words(sentence: Any) -> list[dict[str, Any]]:
+    return [{"word": word, "ends": word[-1:]} for word in sentence["word"]]
+
+
+def of_both(sentence: Any) -> list[list[str]]:
+    return [[word, tag] for word, tag in zip(sentence["word"], sentence["pos"], strict=True)]
+
+
+def imported(function: Any) -> Any:
+    """A tagger over attribute lists that is given a function, whose columns are unknown."""
+    given = [function(sentence) for sentence in SENTENCES]
+    return fstcrf.CRF.train(given, NER, tape="ner", l2=0.1).with_features(function)
+
+
+STRINGS = pa.list_(pa.string())
+TABLES: dict[str, Any] = {
+    "structs": tokens,
+    "columns": lambda: pa.RecordBatch.from_pydict(
+        {n: pa.array([s[n] for s in SENTENCES], type=STRINGS) for n in ("word", "pos")}
+    ),
+    "words of structs": lambda: tokens(kind=pa.list_(pa.struct([("word", pa.string())]))),
+    "a column of words": lambda: pa.RecordBatch.from_pydict(
+        {"word": pa.array([s["word"] for s in SENTENCES], type=STRINGS)}
+    ),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("function", [of_words, of_both])
+@pytest.mark.parametrize("trained", [True, False])
+def test_functions_get_the_columns_of_the_table(table: str, function: Any, trained: bool) -> None:
+    tagger = imported(function)
+    if trained:
+        tagger = fstcrf.CRF.train(SENTENCES, NER, function, tape="ner", l2=0.1)
+    if function is of_both and "word" in table:
+        with pytest.raises(DataError, match=r"function .*of_both stops: no column 'pos'"):
+            gathered(fstcrf.tag_batches(tagger, [TABLES[table]()]))
+        return
+    both = fstcrf.compose(tagger, fstcrf.CRF.train(SENTENCES, NER, "U:%x[0,word]\nB", tape="x"))
+    for one, tape in ((tagger, 0), (both, 0)):
+        answers = gathered(fstcrf.tag_batches(one, [TABLES[table]()]))
+        want = one.tag_all(SENTENCES)
+        column = answers["labels" if one is tagger else "ner_labels"]
+        assert column == (want if one is tagger else [labels[tape] for labels in want])
+
+
 # --- Forms of sentences ---------------------------------------------------------------------------
 
 

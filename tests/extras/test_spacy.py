@@ -191,6 +191,38 @@ def pieces_of(doc: Any) -> Pieces:
     return Pieces(np.asarray(rows), places, words, doc.text)
 
 
+def of_words(sentence: Any) -> list[dict[str, Any]]:
+    return [{"word": word, "ends": word[-1:]} for word in sentence["word"]]
+
+
+def of_tags(sentence: Any) -> list[list[str]]:
+    return [[word, tag] for word, tag in zip(sentence["word"], sentence["pos"], strict=True)]
+
+
+def test_feature_functions_get_the_columns_that_a_doc_has(tmp_path: Path) -> None:
+    trained = CRF.train(DATA, "ner", of_words, max_iterations=20)
+    given = [of_words(s) for s in DATA]
+    gold = [s["ner"] for s in DATA]
+    imported = CRF.train(given, gold, max_iterations=20).with_features(of_words)
+    for model in (trained, imported, fstcrf.compose(trained), trained & at_most(9, "PER")):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("fstcrf").model = model
+        doc = nlp("Ann Lee met Bob")  # the column pos, which training had, is not there
+        lattice: Any = model.lattice({"word": [t.text for t in doc]})
+        assert shown(doc) == [(0, 2, "PER"), (3, 4, "PER")]
+        want = [lattice.span_probability(*s) for s in shown(doc)]
+        assert doc.spans["fstcrf"].attrs["scores"] == pytest.approx(want)
+        with pytest.raises(OptionError, match="has a feature function, which no file holds"):
+            nlp.to_disk(tmp_path / "nlp")
+        nlp.to_disk(tmp_path / "nlp", exclude=["fstcrf"])
+    nlp = spacy.blank("en")
+    nlp.add_pipe("fstcrf").model = CRF.train(DATA, "ner", of_tags, max_iterations=20)
+    with pytest.raises(DataError, match=r"function \S+of_tags stops: no column 'pos'"):
+        nlp("Ann Lee met Bob")
+    doc = spacy.tokens.Doc(nlp.vocab, ["Ann", "sings"], tags=["N", "V"])
+    assert shown(nlp.get_pipe("fstcrf")(doc)) == [(0, 1, "PER")]
+
+
 def test_models_over_features_of_ones_own(registered: None, tmp_path: Path) -> None:
     rows = [[[f"w={w}"] for w in s["word"]] for s in DATA]
     model = CRF.train(rows, [s["ner"] for s in DATA], max_iterations=20)

@@ -383,7 +383,7 @@ def test_what_needs_all_of_the_text_is_refused(
         train(files, memory_limit=1 << 28)
     with pytest.raises(TemplateError, match="a template reads the target column 'label' itself"):
         train(files, "U:%x[0,label]\n", executor=here)
-    with pytest.raises(TemplateError, match="a template reads the tapes pos"):
+    with pytest.raises(TemplateError, match="reads the labels of 'pos', and reads= lacks"):
         train(files, "U:%y[0,pos]\n", executor=here)
     with pytest.raises(OptionError, match="workers is 0"):
         ProcessExecutor(0)

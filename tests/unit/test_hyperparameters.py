@@ -395,7 +395,7 @@ def test_taggers_that_read_others(data: Corpus, dev: Corpus) -> None:
     given: dict[str, Any] = {"reads": [pos], "l2": [0.1, 1.0], "l1": 0, "max_iterations": 20}
     assert quick(data, reader, dev=dev, **given).train().reads[0].name == "pos"
     assert quick(data, reader, folds=2, **given).best.score
-    with pytest.raises(TemplateError, match="tape 'pos', which are not given"):
+    with pytest.raises(TemplateError, match="reads the labels of 'pos', and reads= lacks"):
         quick(data, reader, dev=dev, l2=[0.1, 1.0])
 
 

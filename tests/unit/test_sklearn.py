@@ -28,6 +28,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fstcrf.ext.sklearn import CRFTagger
+from fstcrf.training import Chain, Features, Run
+from fstcrf.training.lbfgs import LBFGS
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]\nB"
 WORDS = [
@@ -228,7 +230,7 @@ def test_a_grammar_is_obeyed_or_trained_with() -> None:
     text = 'export ONE = "[O]"* "[B-PER]" ("[O]" | "[I-PER]")*;'
     found = CRFTagger(grammar=text).fit(X, Y).predict(X[:1])
     assert found[0].count("B-PER") == 1
-    trained = CRFTagger(grammar=bio(), grammar_in="training").fit(X, Y)
+    trained = CRFTagger(options={"grammar": bio()}).fit(X, Y)
     assert trained.crf_ is trained.tagger_
     assert trained.crf_.record is not None
     assert trained.crf_.record.grammar == "Grammar(bio())"
@@ -337,12 +339,58 @@ def test_bad_sentences_are_named(x: Any, y: Any, words: str) -> None:
         ({"options": {"l2": 1.0}}, "options contains 'l2', which is already a parameter"),
         ({"l2": -1.0}, "l2"),
         ({"options": {"memry": 5}}, "options has 'memry', which is no option of CRF.train"),
+        ({"options": {"structure": Chain(order=2)}}, "options contains 'order', which is already"),
+        ({"options": {"structure": Run()}}, r"structure is Run\(\), expected Chain"),
+        ({"options": {"grammar": 3}}, "grammar is 3, expected a fstcrf.Grammar"),
+        ({"method": Chain()}, r"method is Chain\(\), expected settings of the method"),
+        ({"method": LBFGS(l2=0.5), "l2": 0.5}, "l2 is given twice, as an option and in method="),
+        ({"template": Chain()}, r"features is Chain\(\), expected Features"),
         ({"template": TEMPLATE}, "a template, a feature function and reads= need columns"),
     ],
 )
 def test_bad_parameters_are_named_when_fitting(options: Any, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         CRFTagger(**options).fit(X, Y)
+
+
+# --- Structs --------------------------------------------------------------------------------------
+
+
+def test_structs_are_those_of_the_call_of_crf() -> None:
+    rows = [{"word": words} for words in WORDS]
+    for template in (TEMPLATE, of_words):
+        tagger = CRFTagger(
+            Features(template, min_count=2),
+            method=LBFGS(l1=0.1, memory=3),
+            options={"structure": Chain(pairs="complete"), "ends": True},
+            l2=0.2,
+        )
+        tagger = clone(tagger).set_params(method__l1=0.05, options__ends=False, order=0)
+        called = fstcrf.CRF.train(
+            rows,
+            Y,
+            Features(template, min_count=2),
+            structure=Chain(pairs="complete", ends=False, order=0),
+            method=LBFGS(l1=0.05, memory=3),
+            l2=0.2,
+        )
+        assert np.array_equal(tagger.fit(rows, Y).crf_.theta, called.theta)
+
+
+def of_words(sentence: Any) -> list[list[str]]:
+    return [[word, word[-1:]] for word in sentence["word"]]
+
+
+def test_a_search_varies_options_of_structs() -> None:
+    grid = {"method__l1": [0.01, 50.0], "options__pairs": ["supported", "complete"]}
+    search = GridSearchCV(CRFTagger(method=LBFGS(memory=4)), grid, cv=2).fit(X, Y)
+    best = search.best_estimator_
+    assert best.method == LBFGS(memory=4, l1=0.01)
+    assert best.crf_.record.options["l1"] == 0.01
+    with pytest.raises(ValueError, match="method__l1: method is 'lbfgs', expected a struct"):
+        CRFTagger().set_params(method__l1=0.1)
+    with pytest.raises(ValueError, match="Invalid parameter 'l1'"):
+        CRFTagger().set_params(l1=0.1)
 
 
 def test_tables_must_be_whole() -> None:

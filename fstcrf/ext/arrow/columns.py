@@ -17,7 +17,7 @@ from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.pipelines import TrainedPipeline
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FunctionIndex, LiteralIndex
 from fstcrf.text.sentences import Data
 
 if TYPE_CHECKING:
@@ -48,19 +48,36 @@ def words(text: str) -> Iterator[tuple[int, int]]:
 # --- Which columns -------------------------------------------------------------------------------
 
 
-def columns_read(tagger: Tagger) -> tuple[str, ...]:
-    """Return the columns of text that a tagger reads; empty if it reads attributes."""
+def columns_read(tagger: Tagger, schema: pa.Schema, column: str | None) -> tuple[str, ...]:
+    """Return the columns of text that a tagger reads; empty if it reads attributes.
+
+    A feature function may read fewer columns than it saw in training: it gets those of the table.
+    """
     if isinstance(tagger, CRF):
         parts: tuple[CRF, ...] = (tagger,)
     elif isinstance(tagger, JointCRF | TrainedPipeline):
         parts = tagger.taggers
     else:
         raise OptionError(f"{tagger!r} does not tag sentence by sentence, so it cannot tag batches")
-    indexes = [part.index for part in parts]
-    found = dict.fromkeys(
-        name for i in indexes if not isinstance(i, LiteralIndex) for name in i.columns
-    )
-    return tuple(name for name in found if not name.startswith("%"))
+    names: list[str] = []
+    for index in (part.index for part in parts):
+        if isinstance(index, FunctionIndex):
+            offered = _names_offered(schema, column)
+            seen = index.columns
+            names += [name for name in seen if name in offered] or seen or offered
+        elif not isinstance(index, LiteralIndex):
+            names += index.columns
+    return tuple(name for name in dict.fromkeys(names) if not name.startswith("%"))
+
+
+def _names_offered(schema: pa.Schema, column: str | None) -> list[str]:
+    """Return the columns of tokens that a table names, as fields of structs or as own columns."""
+    named = [column] if column is not None else [n for n in _NAMES if n in schema.names][:1]
+    lists = [f for f in schema if is_list(f.type) and f.name in (named or schema.names)]
+    structs = [f.type.value_type for f in lists if pyarrow().types.is_struct(f.type.value_type)]
+    if len(structs) == 1:
+        return [structs[0].field(i).name for i in range(structs[0].num_fields)]
+    return [] if named else [f.name for f in lists if is_string(f.type.value_type)]
 
 
 def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> tuple[str, ...]:

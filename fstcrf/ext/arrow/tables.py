@@ -247,7 +247,7 @@ def sentence_columns(
     tagger: Tagger, schema: pa.Schema, *, column: str | None = None
 ) -> tuple[str, ...]:
     """Return the columns of a schema that hold the sentences; errors as for `tag_batches`."""
-    return columns_of(schema, column, columns_read(tagger))
+    return columns_of(schema, column, columns_read(tagger, schema, column))
 
 
 @contextmanager
@@ -353,7 +353,7 @@ class _Job:
         **options: Any,
     ) -> _Job:
         """Return the job for batches of a schema; errors as for `tag_batches`."""
-        reads = columns_read(tagger)
+        reads = columns_read(tagger, schema, column)
         columns = columns_of(schema, column, reads)
         kind = schema.field(columns[0]).type
         is_text = is_string(kind)

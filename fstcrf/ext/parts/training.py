@@ -16,7 +16,7 @@ from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.training import TrainingCall, checked_gold, trained
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.text.features import is_literal
+from fstcrf.text.features import TemplateSet, is_literal
 from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import sized
 from fstcrf.training.arguments import Run
@@ -45,12 +45,9 @@ def train_spread(call: TrainingCall) -> CRF:
 
     OptionError: an option requires the text in memory.
     """
-    method, run = _checked(call), call.run
-    if callable(call.template):
-        raise OptionError("executor and memory_limit read text by a template, not by a function")
+    (method, templates), run = _checked(call), call.run
     data, target = _data(call)
-    templates = as_templates(call.template or "")
-    check_template(templates, target, [tagger.tape for tagger in call.reads])
+    check_template(templates, target)
     weights, unit = _in_units(call)
     with _variant(run.executor or LocalExecutor(), run):
         found = gathered(call, data, target, templates, weights)
@@ -69,8 +66,8 @@ def _in_units(call: TrainingCall) -> tuple[Floats | None, float]:
     return weights / unit, unit
 
 
-def _checked(call: TrainingCall) -> LBFGS:
-    """Refuse options that parts do not support; return the settings of the method."""
+def _checked(call: TrainingCall) -> tuple[LBFGS, TemplateSet]:
+    """Refuse options that parts do not support; return the method and the templates."""
     settings, where = call.settings, "an executor or a limit of memory"
     method = settings.method
     if not isinstance(settings.objective, LikelihoodSettings):
@@ -86,6 +83,10 @@ def _checked(call: TrainingCall) -> LBFGS:
     for name, given in (("reads", bool(call.reads)), ("start", call.start is not None)):
         if given:
             raise OptionError(f"{name} needs all of the text in memory, without {where}")
+    if callable(call.template):
+        raise OptionError(
+            f"a feature function needs all of the text in memory, without {where}: pass templates"
+        )
     if call.template is None:
         raise OptionError(f"with {where} training needs columns and a feature template")
     limit = call.run.memory_limit
@@ -94,7 +95,7 @@ def _checked(call: TrainingCall) -> LBFGS:
             f"a memory limit of {_size(limit)} is too low: one part needs up "
             f"to {_size(LEAST)}, in addition to index and weights"
         )
-    return method
+    return method, as_templates(call.template)
 
 
 def _size(bytes_: float) -> str:

@@ -15,7 +15,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError, TemplateError
+from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
@@ -40,8 +40,9 @@ from fstcrf.text.features import (
 from fstcrf.text.features.function import check_function
 from fstcrf.text.features.template import as_templates
 from fstcrf.training.gold import gold_labels, legal_gold, with_partial
-from fstcrf.training.options import Options, checked_options, stored_options
-from fstcrf.training.passing import with_labels
+from fstcrf.training.options import STRUCTS, Options, checked_options, stored_options
+from fstcrf.training.passing import check_tapes, with_labels
+from fstcrf.training.settings import fields_of
 
 
 @contextmanager
@@ -125,10 +126,24 @@ class Task:
                 f"task {self.name!r}: grammar is {self.grammar!r}, expected a Grammar"
             )
         with named(f"task {self.name!r}"):
+            self._check_options()
             _ = self.settings
             self._check_features()
-        if self.features is None:
-            self._check_reads()
+            if self.features is None:
+                check_tapes(self.templates.tapes, self.reads)
+
+    def _check_options(self) -> None:
+        arguments = {argument.name for argument in fields(self)}
+        for name in self.options:
+            if name in arguments:
+                raise OptionError(f"options has {name!r}, which is an argument of Task: {name}=…")
+            if name in STRUCTS:
+                struct = STRUCTS[name]
+                first = next(iter(fields_of(struct)))
+                raise OptionError(
+                    f"options has {name!r}: name the options of {struct.__name__}(...) themselves, "
+                    f"such as {first!r}"
+                )
 
     def _check_features(self) -> None:
         if self.features is None and self.template is None:
@@ -138,19 +153,6 @@ class Task:
         check_function(self.features)
         if self.template is not None:
             raise OptionError("template and features both compute attributes: give one of them")
-
-    def _check_reads(self) -> None:
-        unread = sorted(set(self.reads) - set(self.templates.tapes))
-        undeclared = sorted(set(self.templates.tapes) - set(self.reads))
-        if undeclared:
-            raise TemplateError(
-                f"task {self.name!r}: its template reads the labels of {undeclared[0]!r}, which "
-                f"is not among the tasks that it reads ({', '.join(self.reads) or 'none'})"
-            )
-        if unread:
-            raise TemplateError(
-                f"task {self.name!r} reads {unread[0]!r}, but its template has no %y[0,{unread[0]}]"
-            )
 
     def check_columns(self) -> None:
         """Check that the data has the columns that are read.

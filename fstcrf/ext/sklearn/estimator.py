@@ -31,10 +31,13 @@ from fstcrf.ext.sklearn.reading import (
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF, JointCRF
+from fstcrf.taggers.training import MethodName
 from fstcrf.text.corpus import Corpus, Span
 from fstcrf.text.corpus.schemes import has_spans
-from fstcrf.text.features import TemplateSet
-from fstcrf.training.options import DEFAULTS, FLAT_NAMES, not_there, structured
+from fstcrf.text.features import FeatureFunction, TemplateSet
+from fstcrf.training.arguments import Features
+from fstcrf.training.options import DEFAULTS, FLAT_NAMES, flat_options, not_there, structured
+from fstcrf.training.settings import MethodSettings, Settings
 
 joblib = optional("joblib", ADVICE)
 multiclass = optional("sklearn.utils.multiclass", ADVICE)
@@ -46,6 +49,9 @@ if TYPE_CHECKING:
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
             """Return the parameters."""
+
+        def set_params(self, **params: Any) -> _Estimator:
+            """Set parameters."""
 
         def set_fit_request(self, **requested: bool | str | None) -> CRFTagger:
             """Set the metadata that `fit` receives, in scikit-learn's routing."""
@@ -65,18 +71,11 @@ else:
 Labels: TypeAlias = Sequence[Sequence[Any]] | ArrayLike
 """A list of labels for each sentence; for a table, an array [N]."""
 
-# Options of training that are something else here.
-_OTHERWISE = (
-    "data",
-    "target",
-    "template",
-    "weights",
-    "class_weights",
-    "grammar",
-    "threads",
-    "seed",
-    "tape",
-)
+# Options of training that are parameters of the estimator, or arguments of `fit`.
+_OTHERWISE = {
+    *("data", "target", "template", "weights", "class_weights", "threads", "seed", "tape"),
+    *("scheme", "order", "method", "l2", "max_iterations"),
+}
 
 
 class CRFTagger(_Classifier, _Estimator):
@@ -84,48 +83,44 @@ class CRFTagger(_Classifier, _Estimator):
 
     Parameters
     ----------
-    template : TemplateSet, text or path, optional
-        Feature templates, for sentences of columns and for tables. Without a template, features
-        come directly from the input: dicts or attribute lists; each column of a DataFrame; each
-        number of an array.
+    template : TemplateSet, text, path, callable or Features, optional
+        Feature templates or a feature function, as for `CRF.train`, for sentences of columns and
+        for tables. By default the input has the features: dicts or attribute lists; each column of
+        a DataFrame; each number of an array.
     columns : sequence of str, optional
         Names of the columns where sentences are lists of tuples; of lists of strings ``"word"``.
     sentence : str or int, optional
         For a table: the column that identifies sentences.
     grammar : Grammar or str, optional
-        Constraints on labels; a text has the syntax of a ``.grm`` file.
-    grammar_in : {"decoding", "training"}
-        decoding: the tagger is trained without it and decides under it. training: it is a part of
-        the tagger's structure, as `CRF.train` has it; hard grammars only.
+        Constraints on the labels that are predicted; a text has the syntax of a ``.grm`` file.
+        ``options={"grammar": grammar}`` makes a hard grammar a part of the tagger's structure in
+        training, as `CRF.train` has it.
     on_no_path : {"error", "relax"}
         The treatment of sentences without legal label sequences; as for `Tagger.decode`.
     scheme : str, optional
-        Scheme of the labels, ``"iob2"`` or another: forbidden sequences are never predicted.
+        Scheme of the labels, such as ``"iob2"``: illegal sequences are never predicted.
         ``"iob2:bioes"`` converts labels from the first scheme, and predicts the second.
     order : {0, 1, 2}
-        How many labels before it a label depends on.
-    method : str
-        Optimiser; as for `CRF.train`.
-    l1, l2 : float, optional
-        Penalties: l1 |w| and l2 |w|²; the method's defaults when absent.
+        How many earlier labels a label depends on.
+    method : str or MethodSettings
+        Optimiser; as for `CRF.train`. ``LBFGS(l1=0.1)`` has options of the method.
+    l2 : float, optional
+        Strength of the penalty l2 |w|²; the method has a default.
     max_iterations : int, optional
-        The method's default when absent.
-    pairs : {"supported", "complete"}
-        Which pairs of attribute and label have a weight: those seen in training, or all.
-    min_count : int
-        Attributes that occur fewer times are left out.
+        Most iterations; the method has a default.
     class_weight : mapping of label to float, or "balanced", optional
         A sentence's weight is multiplied by the mean of its labels'. balanced: labels weigh
         N / (number of labels × their count).
     options : mapping of str to object, optional
-        Further options of `CRF.train`, by name.
+        Further arguments of `CRF.train`, such as ``{"structure": Chain(pairs="complete")}``, or
+        their options by name: ``{"pairs": "complete"}``.
     metric : {"auto", "f", "accuracy"}
-        What `score` is: F of spans, the share of tokens that are right; auto: F if labels are
-        labels of spans.
+        The result of `score`: F of spans, or the share of tokens that are right; "auto" is F if
+        the labels are labels of spans.
     n_jobs : int, optional
-        Threads; −1 for all processors. The answers do not depend on it.
+        Number of threads; −1 for all processors. The answers do not depend on it.
     random_state : int, RandomState or None
-        Seed of methods that draw; 0 if `None`.
+        Seed of methods that shuffle; 0 if `None`.
     tape : str
         Name of the labels. Taggers with different names compose: ``ner.tagger_ @ pos.tagger_``.
 
@@ -134,9 +129,9 @@ class CRFTagger(_Classifier, _Estimator):
     classes_ : array of the labels, sorted
         Columns of `predict_proba`.
     crf_ : CRF
-        What was trained.
+        The trained tagger.
     tagger_ : CRF or JointCRF
-        What decides: `crf_` under the grammar.
+        The tagger that predicts: `crf_` under the grammar.
     n_iter_ : int
         Iterations of training.
     n_features_in_, feature_names_in_
@@ -162,21 +157,17 @@ class CRFTagger(_Classifier, _Estimator):
 
     def __init__(
         self,
-        template: TemplateSet | str | os.PathLike[str] | None = None,
+        template: TemplateSet | str | os.PathLike[str] | FeatureFunction | Features | None = None,
         *,
         columns: Sequence[str] | None = None,
         sentence: str | int | None = None,
         grammar: Grammar | str | None = None,
-        grammar_in: Literal["decoding", "training"] = "decoding",
         on_no_path: Literal["error", "relax"] = "error",
         scheme: str | None = None,
         order: Literal[0, 1, 2] = 1,
-        method: str = "lbfgs",
-        l1: float | None = None,
+        method: MethodName | MethodSettings = "lbfgs",
         l2: float | None = None,
         max_iterations: int | None = None,
-        pairs: Literal["supported", "complete"] = "supported",
-        min_count: int = 1,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         options: Mapping[str, Any] | None = None,
         metric: Literal["auto", "f", "accuracy"] = "auto",
@@ -185,12 +176,36 @@ class CRFTagger(_Classifier, _Estimator):
         tape: str = "label",
     ) -> None:
         self.template, self.columns, self.sentence = template, columns, sentence
-        self.grammar, self.grammar_in, self.on_no_path = grammar, grammar_in, on_no_path
-        self.scheme, self.order, self.method = scheme, order, method
-        self.l1, self.l2, self.max_iterations = l1, l2, max_iterations
-        self.pairs, self.min_count, self.class_weight = pairs, min_count, class_weight
-        self.options, self.metric = options, metric
+        self.grammar, self.on_no_path, self.scheme, self.order = grammar, on_no_path, scheme, order
+        self.method, self.l2, self.max_iterations = method, l2, max_iterations
+        self.class_weight, self.options, self.metric = class_weight, options, metric
         self.n_jobs, self.random_state, self.tape = n_jobs, random_state, tape
+
+    def set_params(self, **params: Any) -> CRFTagger:
+        """Set parameters; ``method__l1`` and ``options__pairs`` set one option of a struct or dict.
+
+        So a search by scikit-learn may vary them.
+
+        Raises
+        ------
+        ValueError
+            The estimator has no such parameter, or the parameter is no struct.
+        """
+        plain: dict[str, Any] = {}
+        for name, value in params.items():
+            argument, _, option = name.partition("__")
+            inner: Any = plain.get(argument, getattr(self, argument, None))
+            if not option:
+                plain[name] = value
+            elif isinstance(inner, Settings):
+                set_before = {field: getattr(inner, field) for field in inner.fields_set}
+                plain[argument] = type(inner)(**{**set_before, option: value})
+            elif argument == "options":
+                plain[argument] = {**(inner or {}), option: value}
+            else:
+                raise ValueError(f"{name}: {argument} is {inner!r}, expected a struct of settings")
+        super().set_params(**plain)
+        return self
 
     # --- Training -----------------------------------------------------------------------------
 
@@ -232,24 +247,18 @@ class CRFTagger(_Classifier, _Estimator):
             )
             weights = read.weights(given)
         names, values = named_labels(labels)
-        grammar = self._grammar()
-        inside = self.grammar_in == "training"
         flat = {
             "target": names,
-            "template": self.template,
             "weights": weights,
             "class_weights": self._class_weights(names, values),
             "threads": _threads(self.n_jobs),
-            "grammar": grammar if inside else None,
             "seed": self._seed(),
             "tape": self.tape,
             **self._training(),
         }
         crf = CRF.train(read.sentences, **structured(flat))
-        self.crf_ = crf
-        self.tagger_ = crf
-        if grammar is not None and not inside:
-            self.tagger_ = crf & grammar
+        grammar = _grammar(self.grammar)
+        self.crf_, self.tagger_ = crf, crf if grammar is None else crf & grammar
         found = [values.get(label, label) for label in crf.labels]
         self._order = np.asarray(sorted(range(len(found)), key=found.__getitem__), dtype=np.int64)
         kind = np.asarray(y).dtype if read.table else None
@@ -260,7 +269,6 @@ class CRFTagger(_Classifier, _Estimator):
 
     def _check_parameters(self) -> None:
         choices = {
-            "grammar_in": ("decoding", "training"),
             "on_no_path": ("error", "relax"),
             "metric": ("auto", "f", "accuracy"),
         }
@@ -270,20 +278,11 @@ class CRFTagger(_Classifier, _Estimator):
                 raise OptionError(f"{name} is {getattr(self, name)!r}, expected {shown}")
 
     def _training(self) -> dict[str, Any]:
-        """Return the options of training by name, without duplicates."""
-        own = {
-            "scheme": self.scheme,
-            "order": self.order,
-            "method": self.method,
-            "l1": self.l1,
-            "l2": self.l2,
-            "max_iterations": self.max_iterations,
-            "pairs": self.pairs,
-            "min_count": self.min_count,
-        }
-        more = dict(self.options or {})
-        twice = sorted({*own, *_OTHERWISE} & more.keys())
-        if twice:
+        """Return the options of training by their flat names, without duplicates."""
+        names = ("scheme", "order", "method", "l2", "max_iterations")
+        own = {name: getattr(self, name) for name in names}
+        more = flat_options(dict(self.options or {}))
+        if twice := sorted(_OTHERWISE & more.keys()):
             raise OptionError(
                 f"options contains {twice[0]!r}, which is already a parameter of the "
                 "estimator: set it there"
@@ -292,15 +291,9 @@ class CRFTagger(_Classifier, _Estimator):
         if odd is not None:
             instead = not_there(odd, FLAT_NAMES, DEFAULTS)
             raise OptionError(f"options has {odd!r}, which is no option of CRF.train; {instead}")
-        return {**{name: value for name, value in own.items() if value is not None}, **more}
-
-    def _grammar(self) -> Grammar | None:
-        given = self.grammar
-        if given is None or isinstance(given, Grammar):
-            return given
-        if isinstance(given, str):
-            return Grammar.from_text(given)
-        raise OptionError(f"grammar is {given!r}, expected a fstcrf.Grammar or the text of one")
+        if "grammar" in more:
+            more["grammar"] = _grammar(more["grammar"])
+        return flat_options({"features": self.template, **own, **more})
 
     def _seed(self) -> int:
         if self.random_state is None:
@@ -503,6 +496,14 @@ def _weighted_score(
             counts[b] = right, len(found), len(wanted)
     right, tried, wished = (weights @ counts).tolist()
     return 2 * right / (tried + wished) if tried + wished else 0.0
+
+
+def _grammar(given: Grammar | str | None) -> Grammar | None:
+    if given is None or isinstance(given, Grammar):
+        return given
+    if isinstance(given, str):
+        return Grammar.from_text(given)
+    raise OptionError(f"grammar is {given!r}, expected a fstcrf.Grammar or the text of one")
 
 
 def _threads(n_jobs: object) -> int:

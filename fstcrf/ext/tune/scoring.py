@@ -17,10 +17,12 @@ from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import LiteralIndex
 from fstcrf.text.sentences import UNKNOWN, label_set
 from fstcrf.training import Progress
+from fstcrf.training.arguments import PassingOptions
 from fstcrf.training.gold import comparable
 from fstcrf.training.options import structured
 from fstcrf.training.passing import FoldProgress, folds, ordered, with_labels
 from fstcrf.training.record import TrainingRecord
+from fstcrf.training.settings import fields_of
 
 Labels = list[list[str]]
 
@@ -56,10 +58,14 @@ class Training:
         return replace(self, data=data, target=target)
 
     def model(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
-        """Train."""
+        """Train; of the earlier taggers, read those whose labels the template reads."""
+        reads = [] if template is None else ordered(self.reads, template.tapes)
+        if not reads:
+            unread = fields_of(PassingOptions)
+            options = {name: value for name, value in options.items() if name not in unread}
         flat = {
             "template": template,
-            "reads": self.reads,
+            "reads": reads,
             "class_weights": dict(self.class_weights) or None,
             "threads": self.threads,
             "target": self.target,

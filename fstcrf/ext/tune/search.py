@@ -228,7 +228,7 @@ def tune(
         dev=dev is not None,
         start=start,
     )
-    check_templates(templates, sentences, target, [one.tape for one in reads])
+    check_templates(templates, sentences, target, reads)
     held = _held_out(training, dev, dev_target, folds, seed)
     search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
     search |= _identity(training, space, templates, dev, dev_target)

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fstcrf.errors import OptionError, TemplateError
 from fstcrf.files import path_name, whole_lines
+from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import TemplateSet
 from fstcrf.text.features.template import as_templates, is_template_text, tape_column
 from fstcrf.training.options import DEFAULTS, is_read
+from fstcrf.training.passing import check_reads
 
 if TYPE_CHECKING:
     import optuna
@@ -81,7 +83,7 @@ def check_templates(
     templates: Mapping[str, TemplateSet],
     data: Any,
     target: str | Sequence[Sequence[str]],
-    tapes: Sequence[str],
+    reads: Sequence[CRF],
 ) -> None:
     """Refuse errors at once that only a later trial would encounter."""
     if not isinstance(data, Corpus):
@@ -90,7 +92,8 @@ def check_templates(
         return
     if not templates:
         raise OptionError("columns need a feature template: template='chunking.tpl'")
-    columns = [*data.columns, *map(tape_column, tapes)]
+    check_reads([tape for template in templates.values() for tape in template.tapes], reads)
+    columns = [*data.columns, *(tape_column(tagger.tape) for tagger in reads)]
     for name, template in templates.items():
         resolved = template.resolved(columns, data=data.source)
         if isinstance(target, str) and target in resolved.columns:
@@ -106,9 +109,11 @@ def named(
     if isinstance(template, Mapping):
         given = [(str(name), one) for name, one in template.items()]
     else:
-        single = isinstance(template, TemplateSet | str | os.PathLike)
-        several: Sequence[Any] = [template] if single else list(template)  # type: ignore[arg-type]
+        several: Sequence[Any] = template if isinstance(template, list | tuple) else [template]
         given = [(_name(one, i), one) for i, one in enumerate(several, 1)]
+    for _, one in given:
+        if not isinstance(one, TemplateSet | str | os.PathLike):
+            raise OptionError(f"template is {one!r}, expected templates, or a path")
     names = [name for name, _ in given]
     if twice := [name for name in names if names.count(name) > 1]:
         raise OptionError(f"template {twice[0]} is given twice")
@@ -118,7 +123,7 @@ def named(
 def _name(template: Template, number: int) -> str:
     if isinstance(template, TemplateSet) or is_template_text(template):
         return str(number)
-    return os.fspath(template)
+    return str(template)
 
 
 # --- What there is to choose from -----------------------------------------------------------------

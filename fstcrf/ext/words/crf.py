@@ -165,6 +165,8 @@ class LatticeCRF:
         """
         if not isinstance(structure, Words):
             raise OptionError(f"structure is {structure!r}, expected Words(lexicon)")
+        if not isinstance(features, WordTemplates | str | os.PathLike):
+            raise OptionError(f"features is {features!r}, expected templates of words, or a path")
         course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, dev=dev)
         held: Any = dev.data if isinstance(dev, Dev) else dev
         texts: Sequence[Annotation] = held or ()

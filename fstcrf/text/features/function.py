@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -41,39 +42,36 @@ VERSION = 1
 _MOST_KEPT = 1 << 24  # attributes of tokens in the designs of one reading: about 130 MB
 
 
+@dataclass(eq=False)
 class FunctionIndex:
     """The attributes that a function computes, and their rows.
 
     Parameters
     ----------
-    attributes : LiteralIndex
+    attributes_by_name : LiteralIndex
         The attributes by name.
     function : callable, optional
         Maps a `Sentence` to the attributes of its tokens; `None` in an index from a file.
-    name : str, optional
-        Name of the function in messages; its qualified name if absent.
-    tapes : sequence of str
+    name : str
+        Name of the function in messages; by default its qualified name.
+    tapes : tuple of str
         Tapes whose labels the function may read.
-    columns : sequence of str
+    columns : tuple of str
         Columns that the function saw in training.
     target : str, optional
         Column of gold labels, which the function does not see.
     """
 
-    def __init__(
-        self,
-        attributes: LiteralIndex,
-        function: FeatureFunction | None,
-        *,
-        name: str | None = None,
-        tapes: Sequence[str] = (),
-        columns: Sequence[str] = (),
-        target: str | None = None,
-    ) -> None:
-        self.attributes_by_name = attributes
-        self.function = function
-        self.name = name or ("" if function is None else function_name(function))
-        self.tapes, self.columns, self.target = tuple(tapes), tuple(columns), target
+    attributes_by_name: LiteralIndex
+    function: FeatureFunction | None
+    _: KW_ONLY
+    name: str = ""
+    tapes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        self.name = self.name or ("" if self.function is None else function_name(self.function))
 
     @classmethod
     def build(
@@ -115,8 +113,8 @@ class FunctionIndex:
         empty = cls(
             LiteralIndex(),
             function,
-            tapes=tapes,
-            columns=[name for name in columns if name not in unseen],
+            tapes=tuple(tapes),
+            columns=tuple(name for name in columns if name not in unseen),
             target=target,
         )
         computed = empty.compute(corpus, 0, len(corpus))
@@ -131,35 +129,16 @@ class FunctionIndex:
 
     def over(self, attributes: LiteralIndex) -> FunctionIndex:
         """Return the same function over other attributes."""
-        return FunctionIndex(
-            attributes,
-            self.function,
-            name=self.name,
-            tapes=self.tapes,
-            columns=self.columns,
-            target=self.target,
-        )
+        return replace(self, attributes_by_name=attributes)
 
     def calling(self, function: FeatureFunction) -> FunctionIndex:
         """Return the same attributes, computed by this function."""
-        return FunctionIndex(
-            self.attributes_by_name,
-            function,
-            tapes=self.tapes,
-            columns=self.columns,
-            target=self.target,
-        )
+        return replace(self, function=function, name="")
 
     # --- Attributes of sentences --------------------------------------------------------------
 
     def design(self, data: Corpus | Sequence[Sentence], /) -> Design:
-        """Return the attributes of every token; unknown attributes are absent.
-
-        Raises
-        ------
-        DataError
-            As for `build`.
-        """
+        """Return the attributes of every token; unknown ones are absent; errors as for `build`."""
         return self.runs(data)(0, len(data))
 
     def runs(self, data: Corpus | Sequence[Sentence]) -> Callable[[int, int], Design]:
@@ -187,13 +166,7 @@ class FunctionIndex:
     def compute(
         self, data: Corpus | Sequence[Sentence], first: int, end: int
     ) -> list[LiteralSentence]:
-        """Call the function for the sentences ``first : end``.
-
-        Raises
-        ------
-        DataError
-            As for `build`.
-        """
+        """Call the function for the sentences ``first : end``; errors as for `build`."""
         function = self.function
         if function is None:
             raise OptionError(missing_function(self.name))
@@ -359,7 +332,7 @@ class FunctionIndex:
         attributes = LiteralIndex.from_arrays(
             arrays, {**literal, "hash_bits": metadata.get("hash_bits")}
         )
-        tapes, columns = ([str(s) for s in x] if isinstance(x, list) else [] for x in lists)
+        tapes, columns = (tuple(map(str, x)) if isinstance(x, list) else () for x in lists)
         return cls(attributes, None, name=name, tapes=tapes, columns=columns, target=target)
 
 
@@ -375,33 +348,25 @@ def function_name(function: FeatureFunction) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def missing_function(name: str, tape: str | None = None) -> str:
-    """Return the message that a model needs its function."""
-    argument = "features=" if tape is None else f"features={{{tape!r}: …}}"
-    return f"features=: this model was trained with the feature function {name}; pass {argument}"
+def missing_function(name: str, tapes: Sequence[str] = ()) -> str:
+    """Return the message that a model needs its function; `tapes` are several that need one."""
+    several = ", ".join(f"{tape!r}: …" for tape in tapes)
+    argument = f"features={{{several}}}" if len(tapes) > 1 else "features="
+    return (
+        f"features=: this model was trained with the feature function {name}; load it in Python "
+        f"with {argument}"
+    )
 
 
 def with_functions(
     indexes: Mapping[str, AttributeIndex], features: FeatureFunctions | None, where: str
 ) -> dict[str, AttributeIndex]:
-    """Return the indexes of taggers with their functions.
+    """Return the indexes of taggers, by tape, with their functions.
 
-    An index of attributes that were given as lists or dicts takes a function, too: the tagger
-    then reads columns.
-
-    Parameters
-    ----------
-    indexes : mapping of str to index
-        By the tape of the tagger.
-    features : callable or mapping of str to callable, optional
-        The function of the only tagger that needs one, or functions by tape.
-    where : str
-        Name of the file, for messages.
-
-    Raises
-    ------
-    OptionError
-        A function is missing, or belongs to no tagger; no function.
+    An index of attributes that were given as lists or dicts also takes a function: the tagger then
+    reads columns. `features` is the function of the only tagger that needs one, or functions by
+    tape; `where` is the name of the file. OptionError: a function is missing, belongs to no tagger,
+    or cannot be called.
     """
     needed = [tape for tape, index in indexes.items() if isinstance(index, FunctionIndex)]
     takers = needed or [t for t, index in indexes.items() if isinstance(index, LiteralIndex)]
@@ -410,8 +375,7 @@ def with_functions(
     for tape in needed:
         index = completed[tape]
         if tape not in functions and isinstance(index, FunctionIndex):
-            several = tape if len(needed) > 1 else None
-            raise OptionError(f"{where}: {missing_function(index.name, several)}")
+            raise OptionError(f"{where}: {missing_function(index.name, needed)}")
     for tape, function in functions.items():
         index = completed[tape]
         if isinstance(index, FeatureIndex):
