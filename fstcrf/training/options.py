@@ -388,13 +388,6 @@ def optimiser_of(
 # --- In words -------------------------------------------------------------------------------------
 
 
-def kind_text(field: SettingField) -> str:
-    """Return the type of an option in the form of docstrings."""
-    if field.choices:
-        return "{" + ", ".join(map(repr, field.choices)) + "}"
-    return " or ".join(kind.__name__ for kind in field.types) + ", optional" * field.optional
-
-
 def methods_text(name: str, description: str | None = None) -> str:
     """Return the methods that read an option: ``lbfgs, cg, gpd of mce``; empty if all do.
 

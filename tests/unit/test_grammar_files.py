@@ -227,7 +227,7 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ("export X = any $;", "<input>:1: unexpected '$'"),
         ("export X = any <one>;", "expected a number between < and >"),
         ("export X = any <1> | any;", "unexpected '|' after a weight; a weight ends the whole"),
-        ("export X = any{3,1};", "{3,1}: expected two numbers up to 1000, the smaller one first"),
+        ("export X = any{3,1};", "{3,1}: expected two numbers up to 1000, the smaller first"),
         ("export X = any{2000};", "{2000,2000}: expected two numbers up to 1000"),
         ("export X = any{2000,};", "{2000,}: expected"),
         ('export X = "x";', '<input>:1: "x": a label must be in brackets: "[LABEL]"'),
@@ -309,7 +309,7 @@ def test_messages_without_labels(text: str, expected: str) -> None:
         ),
         (
             'export X = any - at_most[0, "NP", <1>];',
-            "the right side of a minus is a soft constraint",
+            "the right side of a minus is soft",
         ),
         (
             'export X = ("[O]" <1>)* ("[O]" "[B-NP]")? | ("[O]" <2>)* "[O]" "[B-VP]";',

@@ -62,7 +62,7 @@ def test_tapes_are_columns_of_their_own() -> None:
     templates = parse_template("U:%y[0,pos]/%x[0,pos]")
     data = DATA.with_column(tape_column("pos"), [["d", "n", "v"], ["n"]])
     assert node(str(templates), data) == [["U:d/DT"], ["U:n/NN"], ["U:v/VB"], ["U:n/NN"]]
-    with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):
+    with pytest.raises(TemplateError, match="which are not given: name the tagger that writes"):
         FeatureIndex.build(DATA, templates)
     index, _ = FeatureIndex.build(data, templates)
     with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):

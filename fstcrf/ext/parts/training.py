@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,7 +11,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arguments import real_array, whole_number
 from fstcrf.arrays import Floats
-from fstcrf.errors import DataError, LabelWarning, OptionError
+from fstcrf.errors import DataError, LabelWarning, OptionError, warn
 from fstcrf.ext.parts.texts import FlatPaths, gathered
 from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.training import TrainingCall, trained
@@ -72,7 +71,7 @@ def train_spread(call: TrainingCall) -> CRF:
         )
         unknown = found.unknown.warning(call.target, settings, explicit=call.partial is not None)
         for note in filter(None, (found.note, unknown)):
-            warnings.warn(note, LabelWarning, stacklevel=4)
+            warn(note, LabelWarning)
         check_held_out(gold, found.labels, settings)
         _check_limit(call, found, method)
         return _fitted(call, found, method, gold, unit)
