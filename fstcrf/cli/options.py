@@ -531,13 +531,15 @@ WAYS = ("cascade", "marginals", "joint", "product", "chain")
 """Ways to decide several tapes."""
 
 
-def decode_option(kind: Any, metavar: str, says: str) -> Callable[[Any], Any]:
+def decode_option(*, multiple: bool = False) -> Callable[[Any], Any]:
     """Return ``--decode``."""
+    several = " Repeatable: a row for each." if multiple else ""
     return click.option(
         "--decode",
-        type=kind,
-        metavar=metavar,
-        help=f"{says}: {', '.join(WAYS)}.  [default: by the model]",
+        type=click.Choice(WAYS),
+        metavar="WAY",
+        multiple=multiple,
+        help=f"How tapes are decided: {', '.join(WAYS)}.{several}  [default: by the model]",
     )
 
 

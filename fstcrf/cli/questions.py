@@ -15,7 +15,6 @@ from fstcrf.cli.options import (
     NBEST,
     PROBABILITIES,
     STDOUT,
-    WAYS,
     Command,
     decode_option,
     grammar_option,
@@ -46,7 +45,7 @@ else:  # plain tagging does not wait for it
 
 
 _DECISION = (
-    decode_option(click.Choice(WAYS), "WAY", "How tapes are decided"),
+    decode_option(),
     weights_option,
     grammar_option,
 )

@@ -50,10 +50,14 @@ def test_the_help_fits_on_a_page(command: str) -> None:
 
 
 def meaning(option: click.Option) -> tuple[str, str]:
-    """Return how the help begins, without the methods that read an option, and the kind."""
+    """Return how the help begins, without the methods that read an option, and the kind.
+
+    A list in one value is another kind; ``TAPE=COLUMN`` for several tapes is not.
+    """
     text = re.sub(r"^[a-z0-9, -]+: ", "", option.help or "")
     kind = re.sub("(Int|Float)(Range|ParamType)", "number", type(option.type).__name__)
     kind = re.sub("Choice|Parsed|StringParamType", "text", kind)
+    kind += ", ..." * bool(re.fullmatch(r"\w+,\.\.\.", option.metavar or ""))
     return re.split(r"[:.;,(]|  | for | of ", text)[0].strip().lower(), kind
 
 
