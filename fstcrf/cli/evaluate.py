@@ -245,8 +245,7 @@ class _Asked:
         if self.grammar:
             model = constrained(model, self.grammar)
         usual = None if pipeline is None else pipeline.decoder
-        twice = first_twice(self.decode)
-        if twice is not None:
+        if (twice := first_twice(self.decode)) is not None:
             raise click.UsageError(f"--decode {twice} occurs twice")
         found = [
             deciding_by(model, way or usual, pipeline=pipeline is not None)
@@ -363,9 +362,7 @@ def _of_files(
         return _pair(found, target or list(found.columns)[-2], found, pred_column)
     source = scored_input(gold, targets=[target] if target else (), **how)
     if source.conllu and target is None:
-        raise click.UsageError(
-            "--target is missing: which column of the CoNLL-U file, such as upos"
-        )
+        raise click.UsageError("--target is missing: a column of the CoNLL-U file, such as upos")
     named = pred_column or target
     other = scored_input(pred, targets=[named] if named else (), **how | {"columns": None})
     if other.conllu and pred_column is None:

@@ -38,9 +38,6 @@ from fstcrf.text.lines import text_fields, text_lines
 _LONG = 5_000
 """Tokens above which a sentence is pointed out."""
 
-_SOME, _FEW = 1_000, 0.01
-"""Tokens whose attributes are looked up, and the share of known ones below which it is said."""
-
 _CONLLU_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}$")
 _FEATURE = re.compile(r"[A-Z0-9][A-Za-z0-9]*(\[[a-z0-9]+\])?")
 _DOCUMENT = "-DOCSTART-"
@@ -188,11 +185,11 @@ def _point_out(corpus: Corpus) -> bool:
 def _point_out_unknown(corpus: Corpus, indices: Sequence[LiteralIndex]) -> None:
     """Warn if hardly any attribute of a text is known, as where columns are read as attributes."""
     names: set[str] = set()
-    with suppress(ValueError):  # reading all of the text names the place
-        for text in corpus.columns[ATTRIBUTES].values[:_SOME]:
+    with suppress(ValueError):  # the reader of the whole text names the place
+        for text in corpus.columns[ATTRIBUTES].values[:1_000]:
             names.update(item_of(text))
     known = sum(any(index.row(name) is not None for index in indices) for name in names)
-    if known < _FEW * len(names):
+    if known < len(names) / 100:
         say(
             f"warning: {corpus.source}: the model knows {known} of {len(names):,} attributes, "
             f"such as {min(names)[:40]!r}: expected the attributes of its training, not columns"
@@ -224,9 +221,7 @@ def _conllu(
 ) -> InputFile:
     """Return the reader of CoNLL-U, with some names as features outside the columns."""
     if columns is not None:
-        raise click.UsageError(
-            "--columns is for column files: the columns of CoNLL-U have fixed names"
-        )
+        raise click.UsageError("--columns is for column files: CoNLL-U has fixed columns")
     new = tuple(name for name in dict.fromkeys(features) if name not in (*CONLLU, JOINED))
     return InputFile(conllu=True, features=new, gold=new if required else ())
 
@@ -261,9 +256,7 @@ def model_input(
     templates = [index.templates for index in indices if isinstance(index, FeatureIndex)]
     fills = _fills(model, source, fill) if source.conllu else ()
     if fill is not None and not source.conllu:
-        raise click.UsageError(
-            "--fill is for CoNLL-U: in other files, labels are written to new columns"
-        )
+        raise click.UsageError("--fill is for CoNLL-U: other files get new columns of labels")
     return replace(source, wide=tuple(filter(reads_documents, templates)), fills=fills)
 
 
@@ -298,9 +291,8 @@ def _model_input(
                 "--columns and --format are for models over columns; this one reads lists of "
                 "attributes, as CRFsuite's item text: LABEL, and attributes, between tabs"
             )
-        return InputFile(
-            items=tuple(part.index for part in parts if isinstance(part.index, LiteralIndex))
-        )
+        indices = (part.index for part in parts)
+        return InputFile(items=tuple(i for i in indices if isinstance(i, LiteralIndex)))
     targets = tuple(targets)
     read = _columns_read(model) | set(targets)
     if columns is not None and kind != "conllu":

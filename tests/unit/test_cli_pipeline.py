@@ -73,7 +73,7 @@ def test_the_options_of_tag(folder: Path, decode: str) -> None:
     """A pipeline and its joint model give the same result for the same decoder."""
     whole = folder / "out" / "pipeline.fstcrf"
     known = ("--force", "a=known", "--columns", "word,known", "--on-no-path", "skip")
-    ranked = ("--tape", "a", "--nbest", 3, "--confidence")
+    ranked = ("--tape", "a", "--nbest", 3, "--set", "confidence=true")
     for more in (ranked, ("--marginals",), (*known, "--bias", "c:C1=0.5")):
         text = TEXT.replace("b\n", "b A2\n").replace("\n", " _\n").replace("A2 _", "A2")
         text = text.replace("\n _", "\n") if "known" in str(more) else TEXT

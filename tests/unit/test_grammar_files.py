@@ -179,10 +179,7 @@ def test_several_tapes() -> None:
 
 def test_many_pairs_stay_workable() -> None:
     """45 × 22 labels: the machine is made over what the expression tells apart."""
-    sets = {
-        "pos": tuple(f"P{i}" for i in range(45)),
-        "chunk": tuple(f"C{i}" for i in range(22)),
-    }
+    sets = {"pos": tuple(f"P{i}" for i in range(45)), "chunk": tuple(f"C{i}" for i in range(22))}
     text = 'tape pos, chunk; export X = (any - "[pos=P7 chunk=C3]" | "[pos=P7]" "[chunk=C4]")*;'
     (acceptor,) = Grammar.from_text(text).bind(sets)
     assert acceptor.target.shape == (2, 45, 22)
@@ -307,10 +304,7 @@ def test_messages_without_labels(text: str, expected: str) -> None:
             'export X = ("" <-1>)* any;',
             "a loop that reads no label has a negative weight, a reward",
         ),
-        (
-            'export X = any - at_most[0, "NP", <1>];',
-            "the right side of a minus is soft",
-        ),
+        ('export X = any - at_most[0, "NP", <1>];', "the right side of a minus is soft"),
         (
             'export X = ("[O]" <1>)* ("[O]" "[B-NP]")? | ("[O]" <2>)* "[O]" "[B-VP]";',
             "export X is too large: more than 10000 states; are there two ways to read the same",

@@ -13,11 +13,7 @@ import pytest
 from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError, TemplateError
 from fstcrf.kernel import SparseRows
 from fstcrf.text.corpus.corpus import Column, Corpus
-from fstcrf.text.features import (
-    FeatureIndex,
-    parse_template,
-    tape_column,
-)
+from fstcrf.text.features import FeatureIndex, parse_template, tape_column
 
 
 def corpus(*sentences: str, columns: tuple[str, ...] = ("word", "pos")) -> Corpus:

@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 
 import fstcrf
 from fstcrf.constraints import tagging_scheme
-from fstcrf.errors import (
-    GrammarError,
-    LabelWarning,
-    SchemeError,
-)
+from fstcrf.errors import GrammarError, LabelWarning, SchemeError
 from fstcrf.ext.tokens import Pieces, TokenDecoder
 from fstcrf.text.corpus import Span, labels_from_spans, schemes
 
