@@ -37,6 +37,8 @@ html_title = f"fstcrf {release}"
 html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 templates_path = ["_templates"]
 
 # --- Pages ----------------------------------------------------------------------------------------
