@@ -44,7 +44,7 @@ _HEADLINE = re.compile(r"^row\tmetric\t.*\t95 % interval of ours\n((?:.*\t.*\n)+
 
 
 def run(name: str, data: Path, reports: Path, jobs: int = 1) -> int:
-    """Run a recipe in full, or what is left of it, in so many processes; return its exit status."""
+    """Run a recipe in full, or the rest of it, in several processes; return its exit status."""
     command = [sys.executable, "-m", "fstcrf", "recipe", name, "--full"]
     command += ["--data", str(data), "-o", str(reports / name)]
     told = ["--progress", *["--no-progress"] * (jobs - 1)]
@@ -54,38 +54,38 @@ def run(name: str, data: Path, reports: Path, jobs: int = 1) -> int:
 
 
 def facts(table: str) -> dict[str, str]:
-    """Return what a stored report says of itself: date, commit, machine, hours."""
+    """Return the facts of a stored report: date, commit, machine, hours."""
     found = _TABLE_OF_FACTS.search(table)
     return dict(_FACT.findall(found[0])) if found else {}
 
 
 def stored(name: str, report: str) -> str:
-    """Return a report, given as Markdown, as it is stored beside its page."""
+    """Return the stored form of a report in Markdown."""
     text = report.replace(f"`fstcrf recipe {name}`", f"`fstcrf recipe {name} --full`", 1)
     text = _PICTURE.sub(lambda m: f"Plot: {picture(name, m[2])}", text)
     return tab_separated(text.replace(f"frozen in `{SETTINGS}`", f"frozen in `{frozen(name)}`"))
 
 
 def picture(name: str, file: str) -> str:
-    """Return what a plot of a recipe is called beside its page."""
+    """Return the name of the file of a plot."""
     stem, _, suffix = file.rpartition(".")
     return f"results-{name}.{suffix}" if stem == name else f"results-{name}-{stem}.{suffix}"
 
 
 def frozen(name: str) -> str:
-    """Return what the settings of a recipe are called beside its page."""
+    """Return the name of the file of settings."""
     return f"results-{name}-{SETTINGS}"
 
 
 def made_elsewhere(report: str) -> list[str]:
-    """Return the commits, beside that of a report, that made parts of it."""
+    """Return the commits that made parts of a report, without its own commit."""
     known = facts(report)
     own, parts = (_MADE_BY.findall(known.get(fact, "")) for fact in ("fstcrf", "of earlier runs"))
     return sorted(set(parts) - set(own))
 
 
 def uncommitted() -> str:
-    """Return what is not committed, one line; empty where the tree is clean."""
+    """Return the uncommitted changes in one line; empty if the tree is clean."""
     command = ["git", "status", "--porcelain", "--untracked-files=no"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
     return ", ".join(line[3:] for line in found.stdout.splitlines())
@@ -132,7 +132,7 @@ def tab_separated(text: str) -> str:
 
 
 def hours(pages: Path) -> str:
-    """Return the table of what each page is from: commit, date, hours."""
+    """Return the table of the sources of each page: commit, date, hours."""
     lines = ["| recipe | commit | date | hours of a processor |", "| --- | --- | --- | --- |"]
     together = 0.0
     for name in sorted(RECIPES):
@@ -147,7 +147,7 @@ def hours(pages: Path) -> str:
 
 
 def claims(pages: Path) -> str:
-    """Return the table of all headlines: what is claimed, published and found, from the pages."""
+    """Return the table of all headlines: claim, published figure and ours, from the pages."""
     lines = [
         "| experiment | row | metric | published | ours | runs | verdict | command |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -173,7 +173,7 @@ def runs_of(name: str, page: str, row: str) -> int:
 
 
 def headline(page: str) -> list[list[str]]:
-    """Return the rows of the table that a page begins with; none where it has no such table."""
+    """Return the rows of the table at the beginning of a page, if it has one."""
     table = _HEADLINE.search(page)
     rows = table[1].splitlines() if table else []
     return [row.split("\t") for row in rows]
@@ -200,7 +200,7 @@ def summary(pages: Path) -> str:
 
 
 def main() -> int:
-    """Run recipes and write their pages; 1 where one of them did not end well."""
+    """Run recipes and write their pages; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(description="Every recipe in full, and its page.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="recipes; all by default")
     parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
