@@ -37,12 +37,14 @@ html_title = f"fstcrf {release}"
 html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 templates_path = ["_templates"]
 
 # --- Pages ----------------------------------------------------------------------------------------
 
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-myst_heading_anchors = 4  # those that the repository's own pages have
+myst_heading_anchors = 4  # the anchors of the repository's pages
 
 # --- The Python interface -------------------------------------------------------------------------
 
@@ -74,7 +76,7 @@ OFFERED = {
 
 @cache
 def public_modules() -> list[str]:
-    """Return ``fstcrf``, its rooms and packages in them whose ``__all__`` says what is public."""
+    """Return ``fstcrf``, its rooms and packages in them with names in ``__all__``."""
     rooms = {module.name: module.ispkg for module in pkgutil.iter_modules(fstcrf.__path__)}
     found = {"", *rooms}
     for room in (name for name, is_package in rooms.items() if is_package and name not in INSIDE):
@@ -145,7 +147,7 @@ _OPENING_BAR = re.compile(r"(?<![^\s(])\|(?=[^\s|])")
 def prepare(
     _app: Sphinx, what: str, _name: str, value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Let ``|theta|`` in a docstring be a norm, and leave out what ``dict`` says of itself."""
+    """Let ``|theta|`` in a docstring be a norm, and leave out the docstring of ``dict``."""
     if what == "data" and value.__doc__ == type(value).__doc__:
         lines.clear()
     lines[:] = [_OPENING_BAR.sub(r"\\|", line) for line in lines]
@@ -159,7 +161,7 @@ def link_exactly(_app: Sphinx, page: document) -> None:
 
 
 def resolve_static_functions() -> None:
-    """Show autodoc what is imported when it is asked for as the static method that it is."""
+    """Replace functions that are imported on first use by static methods, which autodoc shows."""
     for _, _, value in (entry for names in _NAMES.values() for entry in names):
         for name, member in list(vars(value).items()) if inspect.isclass(value) else ():
             if isinstance(member, StaticFunction):

@@ -114,6 +114,11 @@ def items_of(
     return items
 
 
+def name_tuple(names: object, what: str) -> tuple[str, ...]:
+    """Return several names; `what` begins the message that refuses a string: "columns"."""
+    return tuple(items_of(names, f"the {what} are", "a list of names", OptionError))
+
+
 def check_items(
     items: Sequence[Any],
     what: str,

@@ -293,7 +293,7 @@ def neighbours(
     allowed : iterable of pairs, mapping, or callable
         Pairs (label, next label): all legal neighbours. `None` as first element is the start, as
         second element the end; without such a pair, every label may begin (end) a sentence. A
-        mapping from a label to its legal successors restricts only the labels that are its keys. A
+        mapping from a label to its legal successor, or several, restricts only its keys. A
         callable is called for every pair, including `None`. Pickle stores its results for the
         labels seen so far, which works for lambdas; for other labels, it needs a function that is
         defined with ``def`` in a module.
@@ -313,7 +313,7 @@ def neighbours(
 
 
 def pairs(
-    allowed: Mapping[str, Iterable[str]] | Iterable[tuple[str, ...]],
+    allowed: Mapping[str, str | Iterable[str]] | Iterable[tuple[str, ...]],
     tapes: Sequence[str],
     *,
     weight: float | None = None,
@@ -324,7 +324,8 @@ def pairs(
     ----------
     allowed : iterable of tuples, or mapping
         Tuples with a label of each tape: all legal combinations. With two tapes also a mapping from
-        a label of the first to labels of the second; labels that are not its keys are unrestricted.
+        a label of the first to a label of the second, or to several; other labels of the first are
+        unrestricted.
     tapes : sequence of str
         The names of the tapes.
     weight : float, optional
@@ -333,7 +334,8 @@ def pairs(
     Raises
     ------
     OptionError
-        Fewer than two tapes; a mapping for more than two; tuples of another length.
+        Fewer than two tapes; a mapping for more than two; tuples of another length; a string in the
+        place of a tuple.
     GrammarError
         When bound: a tape or a label that does not exist.
 

@@ -35,6 +35,7 @@ unprintable characters, such as lone surrogates, are escaped.
 from __future__ import annotations
 
 import sys
+import warnings
 
 __all__ = [
     "ClusterError",
@@ -321,10 +322,10 @@ class InexactWarning(UserWarning):
 # --- Where warnings point to ----------------------------------------------------------------------
 
 
-def level_outside() -> int:
-    """Return the stack level, for a warning, of the first caller outside the package."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 (inspect.stack reads source files)
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, and point to the line of the first caller outside the package."""
+    level, frame = 1, sys._getframe()  # noqa: SLF001 (inspect.stack reads source files)
     inside = {__name__.partition(".")[0], "contextlib"}
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         level, frame = level + 1, frame.f_back
-    return level
+    warnings.warn(message, category, stacklevel=level)

@@ -16,9 +16,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
-from warnings import warn
 
-from fstcrf.errors import DataError, OptionError, RecoveryWarning
+from fstcrf.errors import DataError, OptionError, RecoveryWarning, warn
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -481,7 +480,6 @@ def whole_lines(
             f"{os.fspath(path)}: the last {len(rest):,} bytes are an incomplete entry "
             "and are dropped: it was being written when the machine stopped",
             RecoveryWarning,
-            stacklevel=2,
         )
     return end
 

@@ -121,7 +121,7 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
             if tagger.tape in writers:
                 raise OptionError(
                     f"{writers[tagger.tape]} and {path} both write the tape {tagger.tape!r}; "
-                    "give one another name: `--tape-name` of fstcrf train or fstcrf convert"
+                    "rename one: fstcrf convert MODEL -o NEW --set tape_name=NAME"
                 )
             writers[tagger.tape] = path
 

@@ -91,9 +91,7 @@ def demo(folder: str | None) -> None:
         tagger.lattice({"word": _EXAMPLE}).span_probability(15, 17, "START", tape="field")
         for tagger in (both, ruled)
     )
-    _say(
-        f"The rule lowers the probability that the event starts at 2 pm: {free:.2f} to {legal:.2f}."
-    )
+    _say(f"The rule lowers the probability of a start at 2 pm: {free:.2f} to {legal:.2f}.")
 
     _step(5, "A transducer: from labels to one symbol for each span")
     names = {label: label[2:] if label.startswith("B-") else None for label in field.labels}

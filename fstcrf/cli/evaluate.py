@@ -6,10 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from fstcrf.arguments import first_twice
 from fstcrf.cli.models import (
     Model,
     constrained,
@@ -23,8 +24,6 @@ from fstcrf.cli.models import (
 from fstcrf.cli.options import (
     SCHEME,
     TARGET,
-    WAYS,
-    Parsed,
     command,
     decode_option,
     grammar_option,
@@ -64,14 +63,6 @@ class _Labels(NamedTuple):
     predicted: list[list[str]]
 
 
-def _ways(text: str) -> tuple[Decode, ...]:
-    """Return the ways to decide that a text names."""
-    found = tuple(text.split(","))
-    if not set(found) <= set(WAYS) or len(set(found)) < len(found):
-        raise ValueError(f"{text!r}: expected ways, each once, of {', '.join(WAYS)}")
-    return cast("tuple[Decode, ...]", found)
-
-
 @command("eval")
 @click.argument("model_path", metavar="[MODEL]", required=False)
 @click.argument("path", metavar="[TEST]", required=False)
@@ -83,7 +74,7 @@ def _ways(text: str) -> tuple[Decode, ...]:
     "predicted labels.",
 )
 @input_options
-@click.option("--target", metavar="COLUMN", help=TARGET)
+@click.option("--target", metavar="[TAPE=]COLUMN,...", help=TARGET)
 @click.option("--pred-column", metavar="COLUMN", help="Column of the predicted labels.")
 @click.option(
     "--spans/--tokens",
@@ -93,9 +84,7 @@ def _ways(text: str) -> tuple[Decode, ...]:
 )
 @shown("--scheme", None, SCHEME, "conlleval", "Scheme of the labels, for --strict.")
 @click.option("--strict", is_flag=True, help="Count no span that breaks --scheme.")
-@decode_option(
-    Parsed("WAY,...", _ways), "WAY,...", "How tapes are decided, or several ways, to compare"
-)
+@decode_option(multiple=True)
 @weights_option
 @grammar_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -123,7 +112,7 @@ def evaluate(
 
     \b
     fstcrf eval chunk.fstcrf test.txt
-    fstcrf eval notices test.txt --decode cascade,joint
+    fstcrf eval notices test.txt --decode cascade --decode joint
     fstcrf eval --gold test.txt --pred tagged.txt
     """
     how = {name: given.pop(name) for name in ("columns", "kind", "separator")}
@@ -237,14 +226,14 @@ class _Asked:
     path: str
     how: dict[str, Any]
     target: str | None
-    decode: tuple[Decode, ...] | None
+    decode: tuple[Decode, ...]
     weights: tuple[float, ...] | None
     grammar: tuple[str, ...]
     threads: int
 
     @property
     def several(self) -> bool:
-        return self.decode is not None and len(self.decode) > 1
+        return len(self.decode) > 1
 
     def _model(self) -> tuple[Model, list[Tagger]]:
         deciding = load_deciding(self.model_path)
@@ -256,6 +245,8 @@ class _Asked:
         if self.grammar:
             model = constrained(model, self.grammar)
         usual = None if pipeline is None else pipeline.decoder
+        if (twice := first_twice(self.decode)) is not None:
+            raise click.UsageError(f"--decode {twice} occurs twice")
         found = [
             deciding_by(model, way or usual, pipeline=pipeline is not None)
             for way in self.decode or (None,)
@@ -298,7 +289,7 @@ class _Asked:
         data, gold = self._read(model)
         check_columns(model, data)
         scores = []
-        for way, tagger in zip(self.decode or (), several, strict=True):
+        for way, tagger in zip(self.decode, several, strict=True):
             if not isinstance(model, JointCRF):
                 raise click.UsageError("--decode is for taggers of tokens; one here is of segments")
             one = pipelines.TrainedPipeline(model, way)
@@ -371,9 +362,7 @@ def _of_files(
         return _pair(found, target or list(found.columns)[-2], found, pred_column)
     source = scored_input(gold, targets=[target] if target else (), **how)
     if source.conllu and target is None:
-        raise click.UsageError(
-            "--target is missing: which column of the CoNLL-U file, such as upos"
-        )
+        raise click.UsageError("--target is missing: a column of the CoNLL-U file, such as upos")
     named = pred_column or target
     other = scored_input(pred, targets=[named] if named else (), **how | {"columns": None})
     if other.conllu and pred_column is None:

@@ -48,9 +48,7 @@ class FileTagger:
         pipeline, decode = pipeline_of(deciding), options["decode"]
         if pipeline is not None:
             if options["document_consistency"]:
-                raise click.UsageError(
-                    f"--documents needs a joint model: give {joint_file(model_path)}"
-                )
+                raise click.UsageError(f"--documents needs a joint model: {joint_file(model_path)}")
             decode = decode or pipeline.decoder
         model = _changed(whole(deciding), options, decode, pipeline=pipeline is not None)
         return cls(model, options, decode, pipeline is not None)

@@ -120,7 +120,7 @@ class Commands(click.Group):
         given = sys.argv[1:] if args is None else args
         if "numpy" not in sys.modules:  # it starts threads, which nothing here uses
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        with as_json("--log-json" in given):  # options may be wrong: they are not parsed yet
+        with as_json("log_json=true" in given):  # options may be wrong: they are not parsed yet
             status = self._status(args, extra)
         # If Ctrl-C interrupts Python while it executes a string (as it does for a dataclass),
         # `python -m` ends by the signal, with any status, until it executes another string.

@@ -219,6 +219,12 @@ def flag_of(option: click.Parameter) -> str:
     return max(option.secondary_opts if off and option.secondary_opts else option.opts, key=len)
 
 
+def flag_named(name: str) -> str:
+    """Return the flag of a parameter of the command that runs."""
+    command = click.get_current_context().command
+    return flag_of(next(one for one in command.params if one.name == name))
+
+
 # --- Where outputs go -----------------------------------------------------------------------------
 
 STDOUT = "-"
@@ -392,36 +398,33 @@ def choice(
     return shown(flag, None, click.Choice(list(choices)), usual, says, name=name)
 
 
-LOG_JSON = click.option("--log-json", is_flag=True, help="Print progress as JSON lines.")
+LOG_JSON = setting("log_json", bool, default=False, says="Print progress as JSON lines.")
 SEPARATOR = setting(
     "separator",
     click.Choice(["any", "tab", "space"]),
     "any",
     "Between columns: any run of tabs and spaces, or exactly one tab or space.",
 )
-CHECKPOINT = click.option(
-    "--checkpoint",
+TAPE_NAME = setting(
+    "tape_name", str, None, "Name of the tape that it writes.", metavar="NAME", parameter="tape"
+)
+CHECKPOINT = setting(
+    *("checkpoint", str, None),
+    "File for the state of training.  [default: MODEL.checkpoint, removed at the end]",
     metavar="FILE",
-    help="File for the state of training.  [default: MODEL.checkpoint, removed at the end]",
 )
 RESUME = click.option("--resume", is_flag=True, help="Continue from the saved state.")
 DEV = click.option("--dev", metavar="FILE", help="Held-out data; the best score on it decides.")
 WORKERS = click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Processes that share the work.",
+    "--workers", metavar="N", type=click.IntRange(min=1), help="Processes that share the work."
 )
-DASK = click.option(
-    "--dask",
-    metavar="ADDRESS",
-    help="Dask scheduler for the work: tcp://10.0.0.1:8786.",
+DASK = setting(
+    *("dask", str, None, "Dask scheduler for the work: tcp://10.0.0.1:8786."), metavar="ADDRESS"
 )
-HISTORY = click.option(
-    "--report",
-    "report_folder",
+HISTORY = setting(
+    *("report", str, None, "Draw the course of the work there while it runs."),
     metavar="DIR",
-    help="Draw the course of the work there while it runs.",
+    parameter="report_folder",
 )
 THEIR_TAPE = click.option("--tape", metavar="TAPE", help="Tape to look at, if there are several.")
 
@@ -465,7 +468,7 @@ QUASI_NEWTON = (
     shown("--l2", "X", AT_LEAST_0, 1.0, PENALTY),
     L1,
     shown("--max-iterations", "N", click.IntRange(min=1), 200, ITERATIONS),
-    click.option("--checkpoint", metavar="FILE", help="File for the state of training."),
+    setting("checkpoint", str, None, "File for the state of training.", metavar="FILE"),
     RESUME,
 )
 """Options of taggers that L-BFGS trains."""
@@ -507,17 +510,15 @@ _SEARCH = (
         "reached. expanded: multiply the grammar out first. auto: use the cheaper of the two.  "
         "[default: the setting of the model, else auto]",
     ),
-    click.option(
-        "--max-states",
+    setting(
+        *("max_states", click.IntRange(min=1), None),
+        "Most states of a search.  [default: 250,000; chain 64]",
         metavar="N",
-        type=click.IntRange(min=1),
-        help="Most states of a search.  [default: 250,000; chain 64]",
     ),
-    click.option(
-        "--max-seconds",
+    setting(
+        *("max_seconds", click.FloatRange(min=0, min_open=True), None),
+        "Most seconds of a search of some thousand tokens.",
         metavar="S",
-        type=click.FloatRange(min=0, min_open=True),
-        help="Most seconds of a search of some thousand tokens.",
     ),
 )
 
@@ -531,13 +532,15 @@ WAYS = ("cascade", "marginals", "joint", "product", "chain")
 """Ways to decide several tapes."""
 
 
-def decode_option(kind: Any, metavar: str, says: str) -> Callable[[Any], Any]:
+def decode_option(*, multiple: bool = False) -> Callable[[Any], Any]:
     """Return ``--decode``."""
+    several = " Repeatable: a row for each." if multiple else ""
     return click.option(
         "--decode",
-        type=kind,
-        metavar=metavar,
-        help=f"{says}: {', '.join(WAYS)}.  [default: by the model]",
+        type=click.Choice(WAYS),
+        metavar="WAY",
+        multiple=multiple,
+        help=f"How tapes are decided: {', '.join(WAYS)}.{several}  [default: by the model]",
     )
 
 

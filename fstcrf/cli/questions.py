@@ -15,13 +15,14 @@ from fstcrf.cli.options import (
     NBEST,
     PROBABILITIES,
     STDOUT,
-    WAYS,
     Command,
     decode_option,
+    flag_named,
     grammar_option,
     input_options,
     output_option,
     search_options,
+    setting,
     threads_option,
     weights_option,
     with_options,
@@ -46,7 +47,7 @@ else:  # plain tagging does not wait for it
 
 
 _DECISION = (
-    decode_option(click.Choice(WAYS), "WAY", "How tapes are decided"),
+    decode_option(),
     weights_option,
     grammar_option,
 )
@@ -55,7 +56,7 @@ _PRINTED = (
     click.option("--nbest", metavar="K", type=click.IntRange(1, 2**31 - 1), help=NBEST),
     click.option("--probabilities", is_flag=True, help=PROBABILITIES),
     click.option("--marginals", is_flag=True, help="The same, and a column for each label."),
-    click.option("--confidence", is_flag=True, help="Print bounds of the probability of labels."),
+    setting("confidence", bool, default=False, says="Print bounds of the probability of labels."),
     click.option("--span-probabilities", is_flag=True, help="Print the probability of each span."),
     click.option(
         "--min-confidence",
@@ -211,23 +212,18 @@ def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
         needing = ("probabilities", "marginals", "confidence", "span_probabilities")
         for name in (*needing, "min_confidence"):
             if given[name] not in (None, False):
-                raise click.UsageError(
-                    f'{_flag(name)} is not available with normalize = "chain": use --decode product'
-                )
+                what = f"{flag_named(name)} is not available with normalize = "
+                raise click.UsageError(f'{what}"chain": use --decode product')
     if isinstance(tagger, Composable) and not isinstance(tagger, CRF | JointCRF):
         for name in ("search", "max_states", "max_seconds"):
             if given[name] is not None:
-                raise click.UsageError(f"{_flag(name)} is for taggers of tokens, not of segments")
+                raise click.UsageError(f"{flag_named(name)} is for taggers of tokens only")
         return
     if joint is None and not isinstance(tagger, CRF):
         ruled = tagger.without_grammar() is not None
         for name in ("search", "max_states", "max_seconds"):
             if given[name] is not None and not ruled:
-                raise click.UsageError(f"{_flag(name)} needs a joint decision: --decode joint")
-
-
-def _flag(name: str) -> str:
-    return "--set search" if name == "search" else f"--{name.replace('_', '-')}"
+                raise click.UsageError(f"{flag_named(name)} needs a joint decision: --decode joint")
 
 
 def label_biases(
@@ -273,5 +269,5 @@ def _check_sums(tagger: Tagger, asked: Question) -> None:
     except TooLargeError:
         raise TooLargeError(
             "the grammar is too large for probabilities of single labels, which need "
-            "it multiplied out: --confidence gives bounds for whole labellings"
+            "it multiplied out: --set confidence=true gives bounds for whole labellings"
         ) from None

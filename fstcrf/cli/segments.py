@@ -56,7 +56,9 @@ from fstcrf.text.lines import read_text, text_lines
     help="Phrases, one in each line, that are features. Repeatable.",
 )
 @DEV
-@shown("--longest", "N", click.IntRange(1, 1000), 8, "Most tokens of a segment without a tail.")
+@setting(
+    "longest", click.IntRange(1, 1000), 8, "Most tokens of a segment with no tail.", metavar="N"
+)
 @setting("tails", bool, True, "Longer segments are possible.")  # noqa: FBT003
 @setting(
     "on_missing",
@@ -94,7 +96,7 @@ def train(
     fstcrf train train.txt -o np.fstcrf --structure segments \\
         --columns word,pos,chunk --template chunk.tpl --segment-columns word
     """  # fmt: skip
-    outputs = {"--output": output, "--checkpoint": options["checkpoint"]}
+    outputs = {"--output": output, "--set checkpoint": options["checkpoint"]}
     check_outputs(outputs, [path, template, dev, *lexicon])
     between = SEPARATORS[separator]
     data = read_columns(path, columns, separator=between)

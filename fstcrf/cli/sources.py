@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -30,6 +30,7 @@ from fstcrf.text.corpus.batches import whole_documents
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.columns import WidthError
 from fstcrf.text.corpus.conllu import CONLLU, JOINED, check_features
+from fstcrf.text.corpus.items import ATTRIBUTES, item_of
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.text.features.reader import reads_documents, with_surroundings
 from fstcrf.text.lines import text_fields, text_lines
@@ -54,7 +55,7 @@ class InputFile:
     separator: str | None = None  # `None` for any run of blanks
     conllu: bool = False  # it is CoNLL-U
     features: tuple[str, ...] = ()  # of CoNLL-U that become columns
-    items: bool = False  # it is CRFsuite's item text
+    items: tuple[LiteralIndex, ...] = ()  # it is CRFsuite's item text, for these indices
     parquet: bool = False  # it is a Parquet file with lists of strings
     aliases: tuple[tuple[str, str], ...] = ()  # (second name, column); missing columns are ignored
     least: int = 1  # minimum number of columns, independent of their names
@@ -71,7 +72,9 @@ class InputFile:
 
     def _read(self, path: str) -> Corpus:
         if self.items:
-            return read_items(path)
+            corpus = read_items(path)
+            _point_out_unknown(corpus, self.items)
+            return corpus
         if self.parquet:
             return CorpusFiles([path], self.columns, kind="parquet").read()
         with self._advising():
@@ -110,8 +113,10 @@ class InputFile:
                 path, self.columns, min_columns=self.min_columns, separator=self.separator
             )
         with self._advising():
-            for batch in batches:
+            for number, batch in enumerate(batches):
                 told = told or _point_out(batch)
+                if self.items and not number:
+                    _point_out_unknown(batch, self.items)
                 yield self._with_aliases(batch)
 
     def filler(self, text: KeptText, file: BinaryIO, names: Iterable[str]) -> Filler:
@@ -121,7 +126,7 @@ class InputFile:
             filled = [known.get(name, name) for name in names]
             return ConlluFiller(text, file, filled, self.morphology)
         separator = "\t" if self.items else self.separator
-        return ColumnFiller(text, file, separator, replaced=self.items)
+        return ColumnFiller(text, file, separator, replaced=bool(self.items))
 
     @property
     def morphology(self) -> tuple[str, ...]:
@@ -177,6 +182,20 @@ def _point_out(corpus: Corpus) -> bool:
     return True
 
 
+def _point_out_unknown(corpus: Corpus, indices: Sequence[LiteralIndex]) -> None:
+    """Warn if hardly any attribute of a text is known, as where columns are read as attributes."""
+    names: set[str] = set()
+    with suppress(ValueError):  # the reader of the whole text names the place
+        for text in corpus.columns[ATTRIBUTES].values[:1_000]:
+            names.update(item_of(text))
+    known = sum(any(index.row(name) is not None for index in indices) for name in names)
+    if known < len(names) / 100:
+        say(
+            f"warning: {corpus.source}: the model knows {known} of {len(names):,} attributes, "
+            f"such as {min(names)[:40]!r}: expected the attributes of its training, not columns"
+        )
+
+
 def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
     """Return the reader of training files, and remove its options.
 
@@ -202,9 +221,7 @@ def _conllu(
 ) -> InputFile:
     """Return the reader of CoNLL-U, with some names as features outside the columns."""
     if columns is not None:
-        raise click.UsageError(
-            "--columns is for column files: the columns of CoNLL-U have fixed names"
-        )
+        raise click.UsageError("--columns is for column files: CoNLL-U has fixed columns")
     new = tuple(name for name in dict.fromkeys(features) if name not in (*CONLLU, JOINED))
     return InputFile(conllu=True, features=new, gold=new if required else ())
 
@@ -239,9 +256,7 @@ def model_input(
     templates = [index.templates for index in indices if isinstance(index, FeatureIndex)]
     fills = _fills(model, source, fill) if source.conllu else ()
     if fill is not None and not source.conllu:
-        raise click.UsageError(
-            "--fill is for CoNLL-U: in other files, labels are written to new columns"
-        )
+        raise click.UsageError("--fill is for CoNLL-U: other files get new columns of labels")
     return replace(source, wide=tuple(filter(reads_documents, templates)), fills=fills)
 
 
@@ -276,7 +291,8 @@ def _model_input(
                 "--columns and --format are for models over columns; this one reads lists of "
                 "attributes, as CRFsuite's item text: LABEL, and attributes, between tabs"
             )
-        return InputFile(items=True)
+        indices = (part.index for part in parts)
+        return InputFile(items=tuple(i for i in indices if isinstance(i, LiteralIndex)))
     targets = tuple(targets)
     read = _columns_read(model) | set(targets)
     if columns is not None and kind != "conllu":

@@ -9,7 +9,7 @@ import click
 
 from fstcrf.cli.files import FileTagger
 from fstcrf.cli.models import model_files
-from fstcrf.cli.options import DASK, WORKERS, check_outputs, command, with_options
+from fstcrf.cli.options import DASK, WORKERS, check_outputs, command, setting, with_options
 from fstcrf.cli.questions import files_read, tagging_options
 from fstcrf.cli.reporting import say
 from fstcrf.ext.arrow.command import check_table, is_parquet
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:  # a single file does not wait for it
     folders = LazyModule("fstcrf.ext.cluster.command")
 
-_OVERWRITE = click.option("--overwrite", is_flag=True, help="Tag finished files of a folder again.")
+_OVERWRITE = setting("overwrite", bool, default=False, says="Tag finished files of a folder again.")
 
 
 @command()
@@ -57,7 +57,7 @@ def tag(
         folders.tag_folder(model_path, options, how)
         return
     if overwrite:
-        raise click.UsageError("--overwrite is for files into a folder: -o FOLDER/")
+        raise click.UsageError("--set overwrite is for files into a folder: -o FOLDER/")
     path = inputs[0] if inputs else "-"
     read = [*model_files(model_path), path, *files_read(options)]
     check_outputs({"--output": output}, read, text=("--output",))

@@ -121,7 +121,7 @@ def _answers(tagger: Tagger, batch: Corpus, asked: Question) -> Iterator[tuple[i
         if single and not told and spent > _LONG:
             say(
                 f"{first} of {len(batch)} sentences so far: the n best of a chain take long; "
-                "--max-states N looks at fewer labellings"
+                "--set max_states=N looks at fewer labellings"
             )
             told = True
         budget = asked.budget

@@ -30,6 +30,7 @@ from fstcrf.cli.options import (
     LOG_JSON,
     NAMES,
     RESUME,
+    TAPE_NAME,
     Described,
     Setting,
     check_outputs,
@@ -100,7 +101,6 @@ _FLAT = {
     "order": None,
     "scheme": "Scheme of the labels: its illegal pairs are left out.",
     "min_count": "Smallest count of an attribute that is kept.",
-    "jackknife": "Folds of the text, for the labels that --reads gives.",
     "l2": "Strength of the penalty l2 · |weights|².",
     "max_iterations": "Most iterations.",
 }
@@ -190,8 +190,8 @@ def _kind(name: str) -> click.ParamType[Any]:
     help="Tagger whose labels %y[0,TAPE] reads. Repeatable.",
 )
 @training_options
-@click.option("--tape-name", "tape", metavar="NAME", help="Name of the tape that it writes.")
-@click.option("--start", metavar="MODEL", help="Start from the weights of a model.")
+@TAPE_NAME
+@setting("start", str, None, "Start from the weights of a model.", metavar="MODEL")
 @setting(
     "class_weights",
     ASSIGNMENT,
@@ -206,7 +206,7 @@ def _kind(name: str) -> click.ParamType[Any]:
     click.IntRange(min=1),
     None,
     "Save the state every N iterations, not only on Ctrl-C.  "
-    f"[default: {CHECKPOINT_EVERY} with --checkpoint or --resume]",
+    f"[default: {CHECKPOINT_EVERY} with checkpoint or --resume]",
     metavar="N",
 )
 @RESUME
@@ -234,7 +234,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     source = training_input(paths, given)
     inputs = [*paths, given["dev"], given["template"], *given["reads"], *given["grammar"]]
     check_outputs(
-        {"--output": output, "--checkpoint": given["checkpoint"]}, [*inputs, given["start"]]
+        {"--output": output, "--set checkpoint": given["checkpoint"]}, [*inputs, given["start"]]
     )
     with held(output, "training"):
         _trained(paths, source, output, command, given)
@@ -297,9 +297,9 @@ def history_of(folder: str | None) -> History | None:
     """Return the history of training; missing packages are reported before training."""
     if folder is None:
         return None
-    optional("matplotlib", "--report needs matplotlib: pip install 'fstcrf[recipes]'")
+    optional("matplotlib", "--set report needs matplotlib: pip install 'fstcrf[recipes]'")
     if Path(folder).exists() and not Path(folder).is_dir():
-        raise click.UsageError(f"--report {folder} is a file, expected a folder")
+        raise click.UsageError(f"--set report={folder} is a file, expected a folder")
     return analysis.History(folder)
 
 

@@ -10,7 +10,7 @@ import click
 
 import fstcrf.taggers
 from fstcrf.cli.models import tape_columns
-from fstcrf.cli.options import TARGET, Command, with_options
+from fstcrf.cli.options import TARGET, Command, setting, with_options
 from fstcrf.cli.progress import progress
 from fstcrf.cli.reporting import tell
 from fstcrf.cli.sources import check_columns, model_input
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from fstcrf.ext.tune.weights import WeightTrial
 
 _TUNING = (
-    click.option(
-        "--metric",
+    setting(
+        *("metric", str, "both"),
+        "Measure to maximise: both (tokens with all tapes right), accuracy, or TAPE-F.",
         metavar="NAME",
-        default="both",
-        show_default=True,
-        help="Measure to maximise: both (tokens with all tapes right), accuracy, or TAPE-F.",
     ),
     click.option("--target", metavar="TAPE=COLUMN,...", help=TARGET),
 )

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy as np
 
 from fstcrf.arguments import items_of, string_list, string_lists
 from fstcrf.arrays import Bools, Longs, Ragged
-from fstcrf.errors import LabelWarning, ShapeError
+from fstcrf.errors import LabelWarning, ShapeError, warn
 from fstcrf.text.corpus import spans
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import convert, has_spans, span_arrays
@@ -101,14 +100,12 @@ def unseen(gold: Iterable[Iterable[str]], known: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def warn_of_unseen(
-    gold: Iterable[Iterable[str]], known: Iterable[str], what: str, *, stacklevel: int
-) -> None:
+def warn_of_unseen(gold: Iterable[Iterable[str]], known: Iterable[str], what: str) -> None:
     """Count the gold labels that the tagger cannot predict, in one LabelWarning about `what`."""
     new = unseen(gold, known)
     if new:
         text = f"{what} that training never saw count as errors: {counted(new)}"
-        warnings.warn(text, LabelWarning, stacklevel=stacklevel + 1)
+        warn(text, LabelWarning)
 
 
 # --- Labels of two schemes ------------------------------------------------------------------------

@@ -5,7 +5,6 @@ A span is correct if its start, its end and its type are.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import numpy as np
 from fstcrf import display
 from fstcrf.arguments import string_lists
 from fstcrf.arrays import Bools, Longs, Ragged
-from fstcrf.errors import DataError, LabelWarning, OptionError, ShapeError
+from fstcrf.errors import DataError, LabelWarning, OptionError, ShapeError, warn
 from fstcrf.evaluate.labellings import LabelPairs, counted, paired
 from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 
@@ -276,10 +275,9 @@ def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None
     kept = set(accepted)
     dropped = Counter(span[2] for span in read if span not in kept)
     if dropped:
-        warnings.warn(
+        warn(
             (f"gold spans that are not well formed in {scheme} are ignored: {counted(dropped)}"),
             LabelWarning,
-            stacklevel=3,
         )
 
 
@@ -467,6 +465,8 @@ def evaluate_tokens(
         `words` is given without `vocabulary`, or the reverse.
     """
     pairs = paired(gold, predicted)
+    if isinstance(vocabulary, str):
+        raise OptionError(f"vocabulary is the string {vocabulary!r}, expected a set of words")
     if (words is None) != (vocabulary is None):
         raise OptionError("words and vocabulary are needed together, or neither")
     unknown = correct_unknown = None

@@ -114,14 +114,17 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
 
     def _spanned(self, tape: str | None) -> str:
         """Return a tape; if absent, the first tape with segments, or the only tape."""
+        segmented = next((one.name for one in self.on if one.segments), None)
+        return segmented if tape is None and segmented else self.tapes[self._chosen(tape)]
+
+    def _chosen(self, tape: str | None) -> int:
+        """Return the number of a tape; if absent, of the only tape."""
         if tape is not None:
-            return self.tapes[self.number(tape)]
-        name = next((one.name for one in self.on if one.segments), self.tapes[0])
-        if len(self.on) > 1 and not self.segmented:
-            raise OptionError(
-                f"the lattice has several tapes: choose one of {', '.join(self.tapes)}"
-            )
-        return name
+            return self.number(tape)
+        if len(self.on) > 1:
+            several = ", ".join(self.tapes)
+            raise OptionError(f"the lattice has several tapes: choose one of {several}")
+        return 0
 
     def _labels_on(self, labels: Any, tape: str) -> tuple[str, ...]:
         """Return the labels of one tape from `Path.labels`."""
@@ -223,7 +226,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         Parameters
         ----------
         tape : str, optional
-            The tape; the first tape if absent.
+            The tape; by default, the only one.
         n : int
         budget : int, optional
             Number of prefixes to expand; by default as many as take about a second, up to 10,000.
@@ -238,9 +241,9 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         Raises
         ------
         OptionError
-            `n` or `budget` is below 1, or there is no such tape.
+            `n` or `budget` is below 1; there is no such tape, or none of several was chosen.
         """
-        number = 0 if tape is None else self.number(tape)
+        number = self._chosen(tape)
         if n < 1 or (budget is not None and budget < 1):
             raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
         log_z = float(self.row.engine.log_z[0])
@@ -463,14 +466,14 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         labels : sequence of str, or mapping of tape to such
             The labels of one tape, or of several. The sum is over all labels of the other tapes.
         tape : str, optional
-            The tape of a sequence; the first tape if absent.
+            The tape of a sequence; by default, the only one.
 
         Raises
         ------
         LabelError
             The tape does not have a label, or a label is the blank.
         OptionError
-            There is no such tape; or both a tape and a mapping were given.
+            There is no such tape; none of several was chosen; a tape and a mapping were given.
         """
         if isinstance(labels, Mapping):
             if tape is not None or not labels:
@@ -479,7 +482,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
                     "one of the two"
                 )
             return self.row.labels_sum({self.number(name): row for name, row in labels.items()})
-        return self.row.labels_sum({0 if tape is None else self.number(tape): labels})
+        return self.row.labels_sum({self._chosen(tape): labels})
 
     def string_probability(
         self, labels: Sequence[str] | Mapping[str, Sequence[str]], *, tape: str | None = None

@@ -12,7 +12,6 @@ by an arc with the transducer's final score.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,6 +30,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
     TooLargeError,
+    warn,
 )
 from fstcrf.kernel.acyclic import topological
 from fstcrf.kernel.transduced import IndexedTransducer, transduced
@@ -390,13 +390,12 @@ def warn_beside(row: Row, other: Row) -> None:
     labels = set(other.on[0].labels)
     for tape in row.on if len(other.on) == 1 else ():
         if tape.output and labels == set(tape.labels):
-            warnings.warn(
+            warn(
                 f"a lattice over tape {other.on[0].name!r} has the same labels as tape "
                 f"{tape.name!r}, which a transducer writes, but another name, so it does "
                 "not score the output of the transducer; to score the output, make the "
                 f"lattice with tape={tape.name!r}",
                 LabelWarning,
-                stacklevel=3,
             )
 
 

@@ -167,9 +167,7 @@ def witness(first: Machine, second: Machine) -> Labels | None:
 def _check_language(what: str, machine: Machine) -> None:
     check_acceptor(f"a {what}", machine)
     if any(np.any(x[x > -np.inf]) for x in (machine.score, machine.final)):
-        raise OptionError(
-            f"a {what} needs an acceptor without weights: take .support() of it first"
-        )
+        raise OptionError(f"a {what} needs an acceptor without weights: take its .support() first")
 
 
 # --- Their strings --------------------------------------------------------------------------------

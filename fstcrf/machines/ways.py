@@ -262,9 +262,7 @@ def silent_ways(
         before[k].discard(k)
         total += len(before[k]) * len(onward)
         if total > MAX_WAYS:
-            raise TooLargeError(
-                f"the machine has more than {MAX_WAYS:,} epsilon paths between states"
-            )
+            raise TooLargeError(f"the machine has more than {MAX_WAYS:,} epsilon paths")
         ways[k] = {t: w + star for t, w in onward.items()}
         further = [(t, w) for t, w in ways[k].items() if t != k]
         for s in before[k] if onward else ():

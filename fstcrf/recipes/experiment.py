@@ -432,7 +432,7 @@ def _leave(
     folder, found = setting.report, setting.found
     if folder is None:
         if interrupted:
-            setting.say("nothing is kept without --report: the same command begins anew")
+            setting.say("nothing is kept without --output: the same command begins anew")
         return
     if not (setting.parts.count or found.rows or found.sections):
         return

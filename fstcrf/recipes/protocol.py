@@ -185,7 +185,7 @@ def _written(settings: Frozen, path: Path) -> None:
 
 def _of_another_run(path: Path) -> DataError:
     return DataError(
-        "settings of another run were frozen here; give another folder with --report, "
+        "settings of another run were frozen here; give another folder with --output, "
         "or remove that folder with all parts of the other run",
         path=str(path),
     )

@@ -18,7 +18,7 @@ from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.reader import with_surroundings
 from fstcrf.text.features.template import tape_column
-from fstcrf.text.sentences import Data, Run, SentenceLike, as_sentence, as_sentences
+from fstcrf.text.sentences import Data, Run, SentenceLike, as_sentence, as_sentences, refuse_batch
 
 if TYPE_CHECKING:
     from fstcrf.taggers.crf import CRF
@@ -72,6 +72,7 @@ def _no_tokens(taggers: Sequence[CRF], sentences: int) -> Corpus:
 
 def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:
     for number, sentence in enumerate(sentences):
+        refuse_batch(sentence)
         if len(sentence) and not isinstance(sentence, Sentence | Mapping):
             sets = "; ".join(f"{t.tape}: {', '.join(t.columns)}" for t in taggers)
             raise DataError(

@@ -17,7 +17,6 @@ composition](../measurements/benchmarks.md) how fast it is.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arguments import items_of, string_list, whole_number
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
-from fstcrf.errors import CostWarning, NoPathError, OptionError, ShapeError, level_outside
+from fstcrf.errors import CostWarning, NoPathError, OptionError, ShapeError, warn
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import Plan, plan_of, warn_unproven
@@ -163,12 +162,11 @@ def warn_of_cost(composition: JointCRF) -> None:
         return
     product = plan_of(composition._program).most
     if cost > _MANY_TIMES * product:
-        warnings.warn(
+        warn(
             f"normalize='chain' under this grammar takes about {cost:,} ns a token, "
             f"{cost // product} times the product of the same taggers: use normalize='product', "
             "or a smaller budget, budget=4",
             CostWarning,
-            stacklevel=level_outside(),
         )
 
 

@@ -113,14 +113,14 @@ def compose(
         or a map's. Ones when absent.
     normalize : {"product", "chain"}, optional
         Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
-        product of conditional probabilities; see the page on what the joint score means. When
-        absent: as the parts are; else chain where a tagger reads another, no weights are given and
-        no map leaves a choice; else product.
+        product of conditional probabilities; see the guide to cascades. When absent: the value of
+        a composition among the parts; else chain, if a tagger reads another, no weights are given
+        and no map is ambiguous; else product.
     coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
         Lattices only. Potentials of the labels that two of them give one token.
     search : {"auto", "lazy", "expanded"}, optional
-        How best paths under a grammar are found: over the product, or lazily, by states that are
-        made as they are met. Both are exact. auto, the default: by the size of the product.
+        The search for the best path under a grammar: over the product, or lazily, with states that
+        are created when they are reached. Both are exact. auto, the default: by the product's size.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def compose(
     GrammarError
         A grammar that does not go with the labels.
     DataError, LabelError
-        A map that is not length-preserving, or goes between other labels.
+        A map that is not length-preserving, or has other labels.
     """
     if not parts:
         raise OptionError("compose() needs at least one tagger or lattice")

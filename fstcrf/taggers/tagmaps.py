@@ -57,9 +57,7 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
         raise LabelError(f"the {name}: {error}") from None
     machine = trimmed(machine)
     if not np.isfinite(machine.final).any():
-        raise DataError(
-            f"the {name} accepts no string: no path leads from its start to a final state"
-        )
+        raise DataError(f"the {name} accepts no string: no path leads from its start to an end")
     _check_lengths(machine, name)
     usable = (_numbers(machine.input_symbols, read[1])[machine.input] >= 0) | (machine.input < 0)
     machine = trimmed(replace(machine, score=np.where(usable, machine.score, -np.inf)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import DataError, LabelWarning, LearningWarning, OptionError
+from fstcrf.errors import DataError, LabelWarning, LearningWarning, OptionError, warn
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.crf import CRF
 from fstcrf.text.corpus import Corpus
@@ -302,7 +301,7 @@ def checked_gold(
     """Warn of illegal and unknown labels of a text; return the held-out labels, checked."""
     text = unknown.warning(call.target, call.settings, explicit=call.partial is not None)
     for warning in filter(None, (note, text)):
-        warnings.warn(warning, LabelWarning, stacklevel=5)
+        warn(warning, LabelWarning)
     gold = held_out_labels(call.dev, call.dev_target, call.target, call.settings)
     check_held_out(gold, labels, call.settings)
     return gold
@@ -316,13 +315,12 @@ def _train_in_memory(call: TrainingCall) -> CRF:
     problem = _problem(data, labels, call)
     if not settings.method.free_of_units and (largest := uneven(problem)):
         row, size, arc = largest
-        warnings.warn(
+        warn(
             f"attribute {data.index.attribute(row, arc=arc)!r} has values of about {size:.0e}: "
             f"steps of method {settings.method.name!r} have one length for all weights, and may "
             "end far from the best ones; give values of about 1, or train with method 'lbfgs' "
             "without stochastic_epochs",
             LearningWarning,
-            stacklevel=4,
         )
     space, theta = _space(problem, data, settings, call.start)
     start = TrainingRun(problem, space, theta, settings.objective, settings.seed, run.threads)

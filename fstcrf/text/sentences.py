@@ -112,7 +112,9 @@ def read_sentences(
         items = map(_with_items, sentences)
         literal = [sentence if is_literal(sentence) else [] for sentence in items]
         if list(map(len, literal)) != lengths:
-            raise DataError("the model reads attribute lists or feature dicts for each token")
+            for sentence in sentences:
+                refuse_batch(sentence)
+            raise DataError("each token needs a list of attributes, or a dict of features")
         return Prepared(lengths, lambda a, b: index.design(literal[a:b]))
     if isinstance(index, FunctionIndex):
         return _by_function(index, sentences, columns, reads)
@@ -285,9 +287,25 @@ def check_text(text: Data, name: str = "the text") -> None:
             f"{name} is the string {text[:60]!r}, expected a list of sentences; a file is read by "
             "read_columns(path, columns)"
         )
-    if isinstance(text, bytes | Mapping | AbstractSet):
+    if isinstance(text, bytes | Mapping | AbstractSet | Sentence):
         raise DataError(f"{name} is {text!r}, expected a list of sentences")
     sized(text, name)
+
+
+def refuse_batch(sentence: SentenceLike) -> None:
+    """Raise a DataError for a list of sentences in the place of a sentence."""
+    size = sized(sentence, "a sentence")
+    first = None if isinstance(sentence, Sentence) else next(iter(sentence), None)
+    several = isinstance(first, Sentence)
+    if isinstance(first, list | tuple):
+        several = bool(first) and isinstance(first[0], list | tuple | Mapping)
+    if isinstance(first, Mapping):
+        several = any(isinstance(column, list | tuple) for column in first.values())
+    if several:
+        raise DataError(
+            f"expected one sentence, got a list of {size}: tag_all, decode and lattices take "
+            "a list of sentences"
+        )
 
 
 def sized(items: Data | SentenceLike, name: str, sentence: int | None = None) -> int:
@@ -313,6 +331,7 @@ def as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
 
 
 def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
+    refuse_batch(sentence)
     for position, row in enumerate(sentence):
         if isinstance(row, str | Mapping) or not isinstance(row, Sequence):
             wanted = f"expected a dict of columns, or rows of strings for {tuple(columns)}"

@@ -349,7 +349,7 @@ def check_held_out(gold: list[list[str]] | None, labels: Sequence[str], settings
         names |= {UNKNOWN, *(label for label in used if alternatives(label, labels))}
     if used and not used - {UNKNOWN} and UNKNOWN in names.difference(labels):
         raise DataError("the held-out data holds no label: each of its tokens has '_'")
-    warn_of_unseen(gold or [], names, "labels of the held-out data", stacklevel=6)
+    warn_of_unseen(gold or [], names, "labels of the held-out data")
 
 
 def held_out_score(

@@ -7,14 +7,13 @@ words and rules (`fstcrf.ext`) are trained by the same function, `run_training`.
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 
 from fstcrf.arrays import Array, Floats
-from fstcrf.errors import MemoryWarning
+from fstcrf.errors import MemoryWarning, warn
 from fstcrf.training.arguments import Run
 from fstcrf.training.loop import Checkpoint, Outcome, fit
 from fstcrf.training.memory import expected, release
@@ -31,7 +30,7 @@ def announce_memory(run: Run, added: int | None, weights: int) -> None:
     if run.expect is not None:
         run.expect(memory)
     if not memory.fits:
-        warnings.warn(str(memory), MemoryWarning, stacklevel=5)
+        warn(str(memory), MemoryWarning)
 
 
 def run_training(

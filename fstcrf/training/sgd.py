@@ -180,9 +180,7 @@ def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLea
         raise OptionError("the template has B features of the input: train with method 'lbfgs'")
     n_slots, most = len(topology.node_slot_names), np.iinfo(np.uint16).max
     if n_slots > most:
-        raise OptionError(
-            f"{n_slots:,} labels, expected at most {most:,}: train with method 'lbfgs'"
-        )
+        raise OptionError(f"{n_slots:,} labels, expected at most {most:,}: use method 'lbfgs'")
     layout, (graph, places) = attribute_layout(space), stochastic_graph(problem, space)
     return StochasticLearner(
         graph,

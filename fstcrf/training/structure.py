@@ -39,9 +39,7 @@ def structure(
     if grammar is None:
         return plain
     if not isinstance(grammar, grammars.Grammar):
-        raise OptionError(
-            f"grammar is {grammar!r}, expected a Grammar: Grammar.from_file, .shipped"
-        )
+        raise OptionError(f"grammar is {grammar!r}, expected a Grammar, as of Grammar.from_file")
     return grammars.constrained_topology(plain, grammar.bind(labels))
 
 

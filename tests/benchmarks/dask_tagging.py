@@ -49,9 +49,10 @@ def timed(cluster: Cluster, model: str, home: Path) -> dict[str, Any]:
     with Client(cluster.address, set_as_default=False) as client:
         before = client.run(time.process_time)
         start = time.perf_counter()
-        command = ("tag", model, str(home / "in"), "-o", str(home / "out"), "--overwrite")
+        command = ["tag", model, str(home / "in"), "-o", str(home / "out")]
+        command += ["--set", "overwrite=true"]
         done = subprocess.run(
-            [sys.executable, "-m", "fstcrf.cli", *command, "--dask", cluster.address],
+            [sys.executable, "-m", "fstcrf.cli", *command, "--set", f"dask={cluster.address}"],
             check=False,
             stderr=subprocess.PIPE,
             text=True,

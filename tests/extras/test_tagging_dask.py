@@ -84,7 +84,7 @@ def test_workers_and_processes_write_the_same(cluster: Cluster, model: str) -> N
     for folder, how in (
         ("here", []),
         ("processes", ["--workers", "2"]),
-        ("dask", ["--dask", cluster.address]),
+        ("dask", ["--set", f"dask={cluster.address}"]),
     ):
         result = run("tag", model, "in", "-o", folder, *how)
         assert result.exit_code == 0, result.stderr
@@ -93,7 +93,7 @@ def test_workers_and_processes_write_the_same(cluster: Cluster, model: str) -> N
     assert same("here", "dask")
     found = pq.read_table("here/02.parquet").to_pydict()
     assert (found["labels"], found["id"]) == (LABELS, [2, 3, 4, 5])
-    again = run("tag", model, "in", "-o", "processes", "--dask", cluster.address)
+    again = run("tag", model, "in", "-o", "processes", "--set", f"dask={cluster.address}")
     assert again.stderr == "fstcrf: processes: 0 files, 0 sentences, 6 were finished before\n"
 
 
@@ -106,7 +106,7 @@ def test_progress_counts_within_files(
     table = pq.read_table("in/00.parquet")
     pq.write_table(pa.concat_tables([table] * 100_000), "in/00.parquet")
     Path("in/text.txt").write_text("Anna\nslept\n\n" * 200_000)
-    result = run("tag", model, "in", "-o", "out", "--dask", cluster.address, "--progress")
+    result = run("tag", model, "in", "-o", "out", "--set", f"dask={cluster.address}", "--progress")
     assert result.exit_code == 0, result.stderr
     found = re.findall(r"tagging 2 files: ([0-9,]+) sentences, .* (\d+) %", result.stderr)
     assert len({sentences for sentences, _ in found}) > 2
@@ -119,7 +119,7 @@ def test_options_reach_the_workers(cluster: Cluster, model: str) -> None:
     parts(2)
     Path("g.grm").write_text('export G = at_most[1, "PER"];\n')
     options = ("--grammar", "g.grm", "--probabilities", "--min-confidence", "0.6")
-    for folder, how in (("here", []), ("dask", ["--dask", cluster.address])):
+    for folder, how in (("here", []), ("dask", ["--set", f"dask={cluster.address}"])):
         result = run("tag", model, "in", "-o", folder, *options, *how)
         assert result.exit_code == 0, result.stderr
     assert same("here", "dask")
@@ -135,7 +135,8 @@ def test_files_that_fail_are_named(cluster: Cluster, model: str) -> None:
     pq.write_table(pa.table({"tokens": [[["Anna"]]]}), "in/06.parquet")
     pq.write_table(pa.table({"tokens": pa.array([], pa.list_(pa.string()))}), "in/07.parquet")
     pq.write_table(pa.table({"other": ["x"], "tokens": [["Anna"]]}), "in/08.parquet")
-    for folder, how in (("out", ["--dask", cluster.address]), ("here", ["--workers", "1"])):
+    there = ["--set", f"dask={cluster.address}"]
+    for folder, how in (("out", there), ("here", ["--workers", "1"])):
         result = run("tag", model, "in", "-o", folder, *how)
         assert result.exit_code == 1
         assert outputs(folder) == ["00.parquet", "01.parquet", "07.parquet", "08.parquet"]
@@ -167,7 +168,7 @@ def test_the_files_of_a_worker_that_is_killed_are_done_again(
     cluster: Cluster, model: str, how: str
 ) -> None:
     parts(12, 2000)
-    who = ["--dask", cluster.address] if how == "dask" else ["--workers", "2"]
+    who = ["--set", f"dask={cluster.address}"] if how == "dask" else ["--workers", "2"]
     process = start("tag", model, "in", "-o", "out", *who)
     waited(lambda: len(outputs("out")) >= 2)
     if how == "dask":
@@ -190,11 +191,11 @@ def test_the_files_of_a_worker_that_is_killed_are_done_again(
 
 def test_a_client_that_is_killed_leaves_what_is_done(cluster: Cluster, model: str) -> None:
     parts(12, 2000)
-    process = start("tag", model, "in", "-o", "out", "--dask", cluster.address)
+    process = start("tag", model, "in", "-o", "out", "--set", f"dask={cluster.address}")
     waited(lambda: len(outputs("out")) >= 2)
     process.kill()
     process.communicate()
-    result = run("tag", model, "in", "-o", "out", "--dask", cluster.address)
+    result = run("tag", model, "in", "-o", "out", "--set", f"dask={cluster.address}")
     assert result.exit_code == 0, result.stderr
     assert "were finished before" in result.stderr
     assert len(outputs("out")) == 12
@@ -204,7 +205,7 @@ def test_a_scheduler_that_dies_ends_the_run(tmp_path: Path, model: str) -> None:
     parts(12, 2000)
     with Cluster(tmp_path) as other:
         other.worker()
-        process = start("tag", model, "in", "-o", "out", "--dask", other.address)
+        process = start("tag", model, "in", "-o", "out", "--set", f"dask={other.address}")
         record = Path("out", RECORD)
         waited(lambda: record.exists() and record.read_bytes().count(b"\n") > 1)
         scheduler = other.processes.pop(0)
@@ -227,11 +228,11 @@ def test_an_address_where_nothing_answers(model: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     started = time.monotonic()
-    told = failure("tag", model, "in", "-o", "out", "--dask", f"tcp://127.0.0.1:{port}")
+    told = failure("tag", model, "in", "-o", "out", "--set", f"dask=tcp://127.0.0.1:{port}")
     assert told.startswith(f"no scheduler of Dask answers at tcp://127.0.0.1:{port} within 5 s: ")
     assert time.monotonic() - started < 20
     assert not Path("out").exists()
-    told = failure("tag", model, "in", "-o", "out", "--dask", "nowhere", status=2)
+    told = failure("tag", model, "in", "-o", "out", "--set", "dask=nowhere", status=2)
     assert told.startswith(
         "'nowhere' is not the address of a scheduler, expected for example tcp://"
     )
@@ -255,7 +256,7 @@ def test_unfit_workers_are_refused(
     with Cluster(tmp_path) as other:
         if preload is not None:
             other.worker("--preload", preload)
-        told = failure("tag", model, "in", "-o", "out", "--dask", other.address)
+        told = failure("tag", model, "in", "-o", "out", "--set", f"dask={other.address}")
         if preload is not None:
             assert told.startswith(f"worker {other.workers()[0]} ")
         assert words.format(address=other.address, version=fstcrf.__version__) in told

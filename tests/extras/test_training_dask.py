@@ -167,11 +167,11 @@ def test_the_command_line(tmp_path: Path, hand: Cluster, files: CorpusFiles) -> 
     options = ["--columns", "word,label", "--target", "label", "--template", template]
     options += ["--max-iterations", "8"]
     here, there = tmp_path / "here.fstcrf", tmp_path / "there.fstcrf"
-    for output, more in ((here, []), (there, ["--dask", hand.address])):
+    for output, more in ((here, []), (there, ["--set", f"dask={hand.address}"])):
         result = run("train", *files.paths, "-o", output, *options, *more)
         assert result.exit_code == 0, result.stderr
     assert here.read_bytes() == there.read_bytes()
-    said = failure("train", *files.paths, "-o", there, *options, "--dask", "tcp://127.0.0.1:9")
+    said = failure("train", *files.paths, "-o", there, *options, "--set", "dask=tcp://127.0.0.1:9")
     assert said.startswith("no scheduler of Dask answers at tcp://127.0.0.1:9 within 5 s")
 
 

@@ -145,14 +145,14 @@ def old(*names: str) -> None:
 
 def train() -> None:
     """Train over an older model, with checkpoints."""
-    given = ("--checkpoint", "state", "--set", "checkpoint_every=1", "--resume")
+    given = ("--set", "checkpoint=state", "--set", "checkpoint_every=1", "--resume")
     fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given)
 
 
 def train_apart() -> None:
     """Train on two processes, with the text in files."""
-    given = ("--workers", "2", "--set", "memory_limit=1GiB", "--checkpoint", "state", "--resume")
-    every = ("--set", "checkpoint_every=1")
+    given = ("--workers", "2", "--set", "memory_limit=1GiB", "--resume")
+    every = ("--set", "checkpoint=state", "--set", "checkpoint_every=1")
     fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given, *every)
 
 
@@ -167,7 +167,7 @@ def tune() -> None:
 def segments() -> None:
     """Train a tagger of segments."""
     given = ("--structure", "segments", "--target", "field", "--template", "field.tpl")
-    state = ("--checkpoint", "state", "--resume", "--longest", "4", "--max-iterations", "3")
+    state = ("--set", "checkpoint=state", "--resume", "--set", "longest=4", "--max-iterations", "3")
     fstcrf("train", "train.txt", "-o", "segments.fstcrf", *COLUMNS, *given, *state)
     fstcrf("tag", "segments.fstcrf", "test.txt", "-o", "tagged.txt")
 
@@ -231,7 +231,7 @@ def others() -> None:
 def report() -> None:
     """Write a report, and the course of a short training."""
     fstcrf("report", "field.fstcrf", "test.txt", "-o", "page.html")
-    course = ("--max-iterations", "1", "--report", "course")
+    course = ("--max-iterations", "1", "--set", "report=course")
     fstcrf("train", "train.txt", "-o", "short.fstcrf", *TAGGER[:-2], *course)
 
 

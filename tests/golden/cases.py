@@ -428,19 +428,13 @@ DECODERS: dict[str, Case] = {
         ".json",
     ),
     "calibration": Case(
-        saved(lambda: Calibration.fit(events(), "isotonic", least=8)),
-        of_calibration,
-        ".json",
+        saved(lambda: Calibration.fit(events(), "isotonic", least=8)), of_calibration, ".json"
     ),
     "calibration-temperature": Case(  # what log-odds were called
-        saved(lambda: Calibration.fit(events(), "log-odds", least=8)),
-        of_calibration,
-        ".json",
+        saved(lambda: Calibration.fit(events(), "log-odds", least=8)), of_calibration, ".json"
     ),
     "calibration-log-odds": Case(
-        saved(lambda: Calibration.fit(events(), "log-odds", least=8)),
-        of_calibration,
-        ".json",
+        saved(lambda: Calibration.fit(events(), "log-odds", least=8)), of_calibration, ".json"
     ),
     "consistency": Case(CONSISTENCY.save, of_violations, ".json"),
     "fields": Case(FIELDS.save, of_violations, ".json"),

@@ -356,7 +356,9 @@ QUESTIONS: dict[str, Question] = {
         dead=True,
     ),
     "strings": Question(
-        lambda c: _in_full(c.lattice.strings(n=3)), lambda c: _strings(c, summed=True), dead=True
+        lambda c: _in_full(c.lattice.strings(c.first, n=3)),
+        lambda c: _strings(c, summed=True),
+        dead=True,
     ),
     "sample": Question(
         lambda c: _frequencies(c, c.lattice.sample(_SAMPLES, seed=1)), _by_key, 0.08

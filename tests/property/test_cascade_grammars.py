@@ -301,10 +301,10 @@ def test_scores_of_every_way(tmp_path: Path) -> None:
     TrainedPipeline(whole()).save(tmp_path / "p")
     names = ("--columns", "word,pos,chunk,ent")
     command = ("eval", tmp_path / "p", tmp_path / "in.txt", *names)
-    ways = ("--decode", "cascade,marginals,joint")
+    ways = ("--decode", "cascade", "--decode", "marginals", "--decode", "joint")
     one = done(*command, *grammar_files("hard, first", tmp_path), *ways).splitlines()
     assert [line.split()[0] for line in one] == ["decode", "cascade", "marginals", "joint"]
     pair = grammar_files("hard, two", tmp_path)
     assert "all tapes" in done(*command, *pair)
-    line = failure(*command, *pair, "--decode", "joint,cascade", status=2)
+    line = failure(*command, *pair, "--decode", "joint", "--decode", "cascade", status=2)
     assert "reads several tapes" in line

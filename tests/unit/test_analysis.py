@@ -267,7 +267,7 @@ def test_report_in_the_shell(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     columns = ("--columns", "word,ner,pos")
     given = ("report", folder / "ner.fstcrf", folder / "test.txt", "-o", page, *columns)
-    command.done(*given, "--grammar", "bio", "--figures", tmp_path / "figures")
+    command.done(*given, "--grammar", "bio", "--set", f"figures={tmp_path / 'figures'}")
     read = _Page(page.read_text("utf-8"))
     assert "What the grammar changed" in " ".join(read.text)
     assert (tmp_path / "figures" / "confusions.svg").exists()
@@ -290,15 +290,15 @@ def test_reports_that_cannot_be_made(folder: Path, tmp_path: Path) -> None:
 def test_curves_while_training_and_tuning(folder: Path, tmp_path: Path) -> None:
     columns = ("--columns", "word,ner,pos", "--target", "ner", "--template", folder / "ner.tpl")
     out = tmp_path / "curves"
-    given = (folder / "train.txt", *columns, "--dev", folder / "test.txt", "--report", out)
+    given = (folder / "train.txt", *columns, "--dev", folder / "test.txt", "--set", f"report={out}")
     command.done("train", *given, "-o", tmp_path / "m.fstcrf", "--max-iterations", 5)
     assert len(json.loads((out / "training.json").read_text())) == 5
     assert (out / "training.svg").exists()
     pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
     printed = command.done("tune", *given, "--trials", 2, "--max-iterations", 3)
     assert len(json.loads((out / "trials.json").read_text())) == 2
-    assert "--report" not in printed
+    assert "--set report" not in printed
     file = tmp_path / "file"
     file.write_text("")
-    options = ("-o", tmp_path / "n.fstcrf", "--report", file)
+    options = ("-o", tmp_path / "n.fstcrf", "--set", f"report={file}")
     assert "is a file" in command.failure("train", *given[:-2], *options, status=2)

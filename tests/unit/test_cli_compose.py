@@ -77,7 +77,7 @@ def test_weights_tuned_on_held_out_data() -> None:
     joint = fstcrf.load("joint", fstcrf.Composition)
     assert joint.weights == product.tune_weights(dev).weights
     assert sum(line.startswith("weights 1, ") for line in result.stderr.splitlines()) > 5
-    named = ["--columns", "word,a,b", "--target", "pos=a,field=b", "--metric", "field-F"]
+    named = ["--columns", "word,a,b", "--target", "pos=a,field=b", "--set", "metric=field-F"]
     done("compose", *taggers, "-o", "joint", "--tune", "dev.txt", *named)
     joint = fstcrf.load("joint", fstcrf.Composition)
     assert joint.weights == product.tune_weights(dev, metric="field-F").weights
@@ -90,7 +90,7 @@ def test_weights_tuned_on_held_out_data() -> None:
         (
             ["pos.fstcrf", "other.fstcrf"],
             2,
-            "pos.fstcrf and other.fstcrf both write the tape 'pos'; give one another name",
+            "pos.fstcrf and other.fstcrf both write the tape 'pos'; rename one: fstcrf convert",
         ),
         (["pos.fstcrf", "field.fstcrf", "--weights", "1"], 2, "1 weights for 2"),
         (["pos.fstcrf", "field.fstcrf", "--weights=-1,1"], 2, "weights are [-1.0, 1.0], expected"),

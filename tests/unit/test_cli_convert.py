@@ -30,7 +30,7 @@ def test_there_and_back() -> None:
     done("convert", "m.fstcrf", "-o", "again.crfsuite")
     wanted = write_model(export(fstcrf.load_crfsuite("m.crfsuite")))
     assert Path("again.crfsuite").read_bytes() == wanted
-    done("convert", "again.crfsuite", "-o", "copy", "--to", "fstcrf", "--tape-name", "pos")
+    done("convert", "again.crfsuite", "-o", "copy", "--to", "fstcrf", "--set", "tape_name=pos")
     assert CRF.load("copy").tape == "pos"
 
 
@@ -54,7 +54,7 @@ def test_what_it_does_not_convert() -> None:
     line = failure("convert", "legal.fstcrf", "-o", "legal.crfsuite")
     assert line.startswith("legal.fstcrf: other formats cannot store a composition of taggers")
     for name in ("m.crfsuite", "m.fstcrf"):
-        line = failure("convert", name, "-o", "x.fstcrf", "--tape-name", "", status=2)
+        line = failure("convert", name, "-o", "x.fstcrf", "--set", "tape_name=", status=2)
         assert line.startswith("the name of the tape is empty")
     assert not Path("x.fstcrf").exists()
 
@@ -66,7 +66,7 @@ def test_where_it_cannot_go() -> None:
     assert "--to frob: expected one of fstcrf, crfsuite, crfpp, crfpp-text, wapiti" in failure(
         "convert", "m.crfsuite", "-o", "x", "--to", "frob", status=2
     )
-    for more in (("--set", "factor=9"), ("--to", "mecab", "--tape-name", "x")):
+    for more in (("--set", "factor=9"), ("--to", "mecab", "--set", "tape_name=x")):
         assert "--to mecab" in failure("convert", "m.crfsuite", "-o", "x.fstcrf", *more, status=2)
     line = failure("convert", "m.crfsuite", "-o", "m.crfsuite", status=2)
     assert line.startswith("--output m.crfsuite would overwrite an input")
@@ -151,7 +151,7 @@ def counted(patterns: Path) -> None:
 
 
 def test_columns_are_named_and_texts_decoded(patterns: Path) -> None:
-    given = ("--columns", "word,pos", "--set", "encoding=latin-1", "--tape-name", "chunk")
+    given = ("--columns", "word,pos", "--set", "encoding=latin-1", "--set", "tape_name=chunk")
     done("convert", patterns, "-o", "model.fstcrf", *given)
     model = CRF.load("model.fstcrf")
     assert (model.tape, model.columns) == ("chunk", ("word", "pos", "chunk"))
@@ -202,7 +202,7 @@ def test_labels_stand_behind_counted_columns() -> None:
 
 
 def test_columns_by_name_and_by_number_go_together(patterns: Path) -> None:
-    named = ("--set", "encoding=latin-1", "--columns", "word,pos", "--tape-name", "first")
+    named = ("--set", "encoding=latin-1", "--columns", "word,pos", "--set", "tape_name=first")
     done("convert", patterns, "-o", "named.fstcrf", *named)
     done("convert", patterns, "-o", "counted.fstcrf", "--set", "encoding=latin-1")
     done("compose", "named.fstcrf", "counted.fstcrf", "-o", "both.fstcrf")

@@ -91,9 +91,10 @@ def test_what_is_finished_is_left_out() -> None:
     assert run(*ask, "--threads", 2, "--workers", 1).exit_code == 0
     for more, what in ((("--nbest", 2), "--nbest"), (("--bias", "O=1"), "--bias")):
         assert failure(*ask, *more, status=2) == (
-            f"out/: holds files tagged with another {what}: give another folder, or --overwrite"
+            f"out/: holds files tagged with another {what}: give another folder, or --set "
+            "overwrite=true"
         )
-    assert done(*ask, "--nbest", 2, "--overwrite") == ""
+    assert done(*ask, "--nbest", 2, "--set", "overwrite=true") == ""
     assert tagged()["a.txt"].count(b"# ") == 4
     fstcrf.load("m.fstcrf").save("n.fstcrf")  # type: ignore[attr-defined]
     sentences = [{"word": ["a"], "pos": ["b"]}]
@@ -164,9 +165,9 @@ def test_a_full_disk_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
         (["in/a.txt", "-o", "in"], "in/a.txt is an input", 2),
         (["no*", "-o", "out"], "no*: no file is called like this", 1),
         (["-", "in/a.txt", "-o", "out"], "standard input cannot be tagged into a folder", 2),
-        (["in", "-o", "out", "--workers", "2", "--dask", "x:1"], "--dask and --workers", 2),
+        (["in", "-o", "out", "--workers", "2", "--set", "dask=x:1"], "--set dask and --workers", 2),
         (["in", "-o", "out", "--workers", "0"], "0 is not in the range x>=1", 2),
-        (["in/a.txt", "-o", "a.out", "--overwrite"], "--overwrite is for files into a folder", 2),
+        (["in/a.txt", "-o", "a.out", "--set", "overwrite=true"], "--set overwrite is for files", 2),
         (["in", "-o", "out", "--tape", "x"], "--tape x: the tapes are", 2),
         (["in", "-o", "out", "--calibration", "x"], "--calibration is for --min-confidence", 2),
         (["in", "-o", "m.fstcrf/x/"], "m.fstcrf", 1),
@@ -196,7 +197,7 @@ def test_strange_files_are_not_replaced() -> None:
         "out/b.txt exists already, and no record shows which options produced it"
     )
     assert set(tagged()) == {"b.txt"}
-    done("tag", "m.fstcrf", "in", "-o", "out", "--overwrite")
+    done("tag", "m.fstcrf", "in", "-o", "out", "--set", "overwrite=true")
     assert tagged() == one_by_one()
 
 

@@ -172,12 +172,12 @@ def comments(text: str) -> list[str]:
 
 
 def test_confidence_under_a_grammar() -> None:
-    lines = comments(done("tag", "legal", "in.txt", "--confidence"))
+    lines = comments(done("tag", "legal", "in.txt", "--set", "confidence=true"))
     lattices = composed("legal").lattices(corpus())
     for line, lattice in zip(lines, lattices, strict=True):
         sure = lattice.confidence()
         assert line == f"# {lattice.best().probability:f} legal: {sure.legal}"
-    failure("tag", "chain", "in.txt", "--confidence", status=2)
+    failure("tag", "chain", "in.txt", "--set", "confidence=true", status=2)
 
 
 def test_probabilities_under_a_grammar_too_large_to_sum() -> None:
@@ -188,7 +188,7 @@ def test_probabilities_under_a_grammar_too_large_to_sum() -> None:
     assert [line.split()[1] for line in lines] == ["0", "1"] * 3
     assert all(0.0 < b <= a <= 1.0 for a, b in zip(shares[::2], shares[1::2], strict=True))
     assert all(line.split()[3] == "±" for line in lines)
-    assert "--confidence gives bounds" in failure(
+    assert "--set confidence=true gives bounds" in failure(
         "tag", "pos", "in.txt", "--grammar", "once.grm", "--probabilities", status=1
     )
 
@@ -249,7 +249,7 @@ def test_searches_that_are_cut_short_are_counted() -> None:
     command = ("tag", "pos", "words.txt", "--columns", "word", "--grammar", "once.grm")
     whole = run(*command)
     assert whole.exit_code == 0
-    cut = run(*command, "--max-states", 2, "--max-seconds", 60)
+    cut = run(*command, "--set", "max_states=2", "--set", "max_seconds=60")
     assert cut.exit_code == 0
     assert "not proven" in cut.stderr
     assert "not proven" not in whole.stderr
@@ -289,8 +289,8 @@ LONG = "Meet at Lantern Court on sunday at noon Will walks again ".replace(" ", 
 def test_time_of_a_chain(more: tuple[object, ...]) -> None:
     """A long sentence under the chain rule ends in its time, and says that it is not proven."""
     Path("long.txt").write_text(LONG)
-    command = ("tag", "chain", "long.txt", "--columns", "word", "--max-states", 10**6, *more)
-    cut = run(*command, "--max-seconds", "0.001")
+    command = ("tag", "chain", "long.txt", "--columns", "word", "--set", "max_states=999999", *more)
+    cut = run(*command, "--set", "max_seconds=0.001")
     assert cut.exit_code == 0
     assert cut.stderr == (
         "fstcrf: 1 sentence tagged with the best labels found, not proven to be the best\n"
@@ -320,8 +320,8 @@ def test_a_sentence_too_long_for_memory_is_named(
     [
         (["field", "--decode", "cascade"], "--decode is for compositions: the model has one tape"),
         (
-            ["joint", "--decode", "cascade", "--max-states", "2"],
-            "--max-states needs a joint decision",
+            ["joint", "--decode", "cascade", "--set", "max_states=2"],
+            "--set max_states needs a joint decision",
         ),
         (
             ["joint", "--decode", "cascade", "--set", "search=lazy"],
@@ -337,12 +337,12 @@ def test_a_sentence_too_long_for_memory_is_named(
         (["joint", "--force", "pos=pos,x=y"], "--force pos=pos,x=y: expected TAPE=COLUMN"),
         (["joint", "--nbest", "0"], "Invalid value for '--nbest'"),
         *(
-            (["joint", option, value], message)
+            (["joint", "--set", f"{option}={value}"], message)
             for option, values, message in (
-                ("--max-states", ("0", "-1", "inf", "nan", "1.5"), "Invalid value for '--max-st"),
-                ("--max-states", (str(1 << 63),), "budget of 9223372036854775808 states: expected"),
-                ("--max-seconds", ("0", "-1", "-inf", "x"), "Invalid value for '--max-seconds'"),
-                ("--max-seconds", ("nan",), "budget of 250000 states and nan seconds: expected"),
+                ("max_states", ("0", "-1", "inf", "nan", "1.5"), "Invalid value for '--set max"),
+                ("max_states", (str(1 << 63),), "budget of 9223372036854775808 states: expected"),
+                ("max_seconds", ("0", "-1", "-inf", "x"), "Invalid value for '--set max_seconds'"),
+                ("max_seconds", ("nan",), "budget of 250000 states and nan seconds: expected"),
             )
             for value in values
         ),

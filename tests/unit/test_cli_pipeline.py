@@ -73,7 +73,7 @@ def test_the_options_of_tag(folder: Path, decode: str) -> None:
     """A pipeline and its joint model give the same result for the same decoder."""
     whole = folder / "out" / "pipeline.fstcrf"
     known = ("--force", "a=known", "--columns", "word,known", "--on-no-path", "skip")
-    ranked = ("--tape", "a", "--nbest", 3, "--confidence")
+    ranked = ("--tape", "a", "--nbest", 3, "--set", "confidence=true")
     for more in (ranked, ("--marginals",), (*known, "--bias", "c:C1=0.5")):
         text = TEXT.replace("b\n", "b A2\n").replace("\n", " _\n").replace("A2 _", "A2")
         text = text.replace("\n _", "\n") if "known" in str(more) else TEXT
@@ -190,7 +190,7 @@ def gold(tmp_path: Path) -> Path:
 def test_a_row_of_scores_for_each_way(folder: Path, gold: Path) -> None:
     out = folder / "out"
     how = ("--columns", "word,gold,b", "--target", "a=gold")
-    every = ("--decode", "cascade,marginals,joint")
+    every = ("--decode", "cascade", "--decode", "marginals", "--decode", "joint")
     found = json.loads(done("eval", out, gold, *how, *every, "--json"))
     assert [row["decode"] for row in found] == ["cascade", "marginals", "joint"]
     corpus = read_columns(gold, ("word", "gold", "b"))
@@ -204,7 +204,7 @@ def test_a_row_of_scores_for_each_way(folder: Path, gold: Path) -> None:
         both = right["a"] & right["b"]
         assert row["together"] == pytest.approx(both.mean())
         assert row["sentences"] == pytest.approx((both[:2].all() + both[2:].all()) / 2)
-    lines = done("eval", out, gold, *how, "--decode", "joint,chain").splitlines()
+    lines = done("eval", out, gold, *how, "--decode", "joint", "--decode", "chain").splitlines()
     heads = "decode a accuracy b accuracy all right sentences seconds"
     assert lines[0].split() == heads.split()
     assert lines[1].split()[0] == "joint"
@@ -213,7 +213,7 @@ def test_a_row_of_scores_for_each_way(folder: Path, gold: Path) -> None:
 
 
 def test_scores_follow_weights_and_grammar(folder: Path, gold: Path, tmp_path: Path) -> None:
-    how = ("--columns", "word,a,b", "--decode", "joint,cascade", "--json")
+    how = ("--columns", "word,a,b", "--decode", "joint", "--decode", "cascade", "--json")
     rule = tmp_path / "no.grm"
     rule.write_text('export NO = ("[A1]" | "[A2]")*;\n')
     free, ruled = (
@@ -249,8 +249,8 @@ def test_what_a_pipeline_is(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--decode", "joint,both"), "'joint,both': expected ways"),
-        (("--decode", "joint,joint"), "each once"),
+        (("--decode", "both"), "'both' is not one of 'cascade', 'marginals', 'joint'"),
+        (("--decode", "joint", "--decode", "joint"), "--decode joint occurs twice"),
         (("--weights", "1"), "1 numbers, expected one for each of a, b, c"),
         (("--target", "z=b"), "the tapes are a, b, c"),
     ],

@@ -86,7 +86,7 @@ def test_what_they_refuse(folder: Path) -> None:
     assert failure(*lexicon, status=2).startswith("--output city.txt would overwrite an input")
     assert (folder / "train.txt").read_text("utf-8") == TEXT
     assert "resume needs a checkpoint" in failure(*TRAIN, *template, "--resume", status=2)
-    long = (*TRAIN, *template, "--longest", "1", "--set", "tails=false")
+    long = (*TRAIN, *template, "--set", "longest=1", "--set", "tails=false")
     assert "2 gold segments are longer" in failure(*long)
     assert "cut into pieces" in run(*long, "--set", "on_missing=nearest").stderr
     assert "reads column 'word'; train.txt has 'a', 'b', 'c'" in failure(

@@ -48,7 +48,7 @@ TRAIN = "F train t.txt --columns word,y --target y --template t.tpl --max-iterat
     ("command", "written"),
     [
         (f"{TRAIN} -o new.fstcrf 2>&-", "new.fstcrf"),
-        (f"{TRAIN} -o json.fstcrf --log-json 2>&-", "json.fstcrf"),
+        (f"{TRAIN} -o json.fstcrf --set log_json=true 2>&-", "json.fstcrf"),
         ("F tag m.fstcrf t.txt -o error.txt 2>&-", "error.txt"),
         ("F tag m.fstcrf t.txt -o out.txt >&-", "out.txt"),
         ("F tag m.fstcrf t.txt -o in.txt <&-", "in.txt"),

@@ -83,7 +83,7 @@ def test_progress_is_plain_lines_and_a_summary(folder: Path) -> None:
 
 
 def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
-    result = run(*TRAIN, "--max-iterations", 2, "--log-json", "--method", "perceptron")
+    result = run(*TRAIN, "--max-iterations", 2, "--set", "log_json=true", "--method", "perceptron")
     events = [json.loads(line) for line in result.stderr.splitlines()]
     assert [e["event"] for e in events] == ["data", "iteration", "iteration", "done"]
     assert events[1]["iteration"] == 1
@@ -92,7 +92,7 @@ def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
 
 
 def test_log_json_gives_errors_too(folder: Path) -> None:
-    line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
+    line = ["train", "train.txt", "-o", "m", *ROWS[:2], "--set", "log_json=true"]
     for options, status, message in (
         (["--target", "pos"], 2, "Missing option '--template' (see 'fstcrf train --help')"),
         (["--ordr", "1"], 2, "No such option '--ordr'"),
@@ -106,13 +106,13 @@ def test_log_json_gives_errors_too(folder: Path) -> None:
         assert (facts[-1]["event"], facts[-1]["status"]) == ("error", status)
         assert facts[-1]["message"].startswith(message)
         assert {fact["event"] for fact in facts[:-1]} <= {"data"}
-    assert run(*line[:-1], "--ordr", "1").stderr.startswith("fstcrf: error: No such option")
+    assert run(*line[:-2], "--ordr", "1").stderr.startswith("fstcrf: error: No such option")
 
 
 def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("fstcrf.taggers.training.train_crf", "fstcrf.text.corpus.concatenated"):
         monkeypatch.setattr(place, interrupt)
-        result = run(*TRAIN, "--log-json")
+        result = run(*TRAIN, "--set", "log_json=true")
         facts = json.loads(result.stderr.splitlines()[-1])
         assert (result.exit_code, facts["event"], facts["status"]) == (130, "interrupted", 130)
         assert facts["message"].startswith("interrupted")
@@ -142,7 +142,7 @@ def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
         *("train", "train.txt", "dev.txt", "-o", "m", *ROWS, "--template", "pos.tpl"),
         *("--max-iterations", 2, "--l2", 2, "--min-count", 2, "--set", "boundary=skip"),
         *("--set", "pairs=complete", "--set", "transitions=all", "--set", "class_weights=NOUN=2"),
-        *("--threads", 2, "--set", "seed=7", "--tape-name", "tag"),
+        *("--threads", 2, "--set", "seed=7", "--set", "tape_name=tag"),
     )
     model = CRF.load("m")
     assert model.tape == "tag"
@@ -192,7 +192,7 @@ def test_a_grammar_becomes_part_of_the_tagger(folder: Path) -> None:
 def test_warm_start_and_partial_labels(folder: Path) -> None:
     old = trained("--max-iterations", 5, output="old")
     (folder / "more.txt").write_text("a DET O\nzyx NEW O\n\nthe DET|NOUN O\nhall _ O\n\n")
-    new = trained("--start", "old", "--max-iterations", 2, data="more.txt")
+    new = trained("--set", "start=old", "--max-iterations", 2, data="more.txt")
     assert new.labels == (*old.labels, "NEW")
     whole = trained("--set", "partial=false", "--max-iterations", 2, data="more.txt", output="w")
     assert {"_", "DET|NOUN"} <= set(whole.labels)
@@ -363,7 +363,7 @@ def _full(*_: object) -> None:
 
 @pytest.mark.thorough
 def test_an_interrupt_is_answered_at_once(folder: Path) -> None:
-    with start(*TRAIN, *ENDLESS, "--log-json") as process:
+    with start(*TRAIN, *ENDLESS, "--set", "log_json=true") as process:
         assert process.stderr is not None
         process.stderr.readline()
         process.stderr.readline()
@@ -375,7 +375,7 @@ def test_an_interrupt_is_answered_at_once(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_checkpoint_of_ones_own_stays_and_goes_on(folder: Path) -> None:
-    options = ["--method", "asgd", "--checkpoint", "state", "--max-iterations"]
+    options = ["--method", "asgd", "--set", "checkpoint=state", "--max-iterations"]
     trained(*options, 3)
     assert Path("state").exists()
     resumed = trained(*options, 6, "--resume")
@@ -429,7 +429,10 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
             ["--set", "error_sensitive=false", "--method", "ap"],
             "--set error_sensitive needs --method 'pa', not 'ap'",
         ),
-        (["--jackknife", 3], "--jackknife is for the taggers of --reads, and there are none"),
+        (
+            ["--set", "jackknife=3"],
+            "--set jackknife is for the taggers of --reads, and there are none",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_a_file_is_read(

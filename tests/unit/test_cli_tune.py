@@ -83,7 +83,7 @@ def test_trials_are_told_one_by_one(folder: Path) -> None:
 
 
 def test_trials_as_json(folder: Path) -> None:
-    result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--log-json")
+    result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--set", "log_json=true")
     read, *told = [json.loads(line) for line in result.stderr.splitlines()]
     assert (read["event"], read["sentences"]) == ("data", 97)
     assert [t["number"] for t in told] == [1, 2, 3, 4]
@@ -95,7 +95,7 @@ def test_a_search_that_goes_on_tells_of_all_trials(folder: Path) -> None:
     """Those of the journal were missing: the first new one was marked as the best so far."""
 
     def told(*given: object) -> list[tuple[int, float, bool]]:
-        result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--log-json", *given)
+        result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--set", "log_json=true", *given)
         trials = [json.loads(line) for line in result.stderr.splitlines()][1:]
         return [(trial["number"], trial["score"], trial["best"]) for trial in trials]
 
@@ -182,21 +182,21 @@ def test_trials_that_start_from_a_model(folder: Path) -> None:
         *("train", "train.txt", "-o", "start.fstcrf", *ROWS, "--template", "small.tpl"),
         *("--scheme", "iob2", "--max-iterations", 5),
     )
-    given = ["--objective", "mce-f", "--scheme", "iob2", "--start", "start.fstcrf"]
+    given = ["--objective", "mce-f", "--scheme", "iob2", "--set", "start=start.fstcrf"]
     printed = done(
         *SEARCH[:-2], *given, "--dev", "dev.txt", "--trials", 2, "--max-iterations", 3, "-o", "m"
     )
     line = printed.splitlines()[-1]
-    assert "--start start.fstcrf" in line
+    assert "--set start=start.fstcrf" in line
     model = Path("m").read_bytes()
     done(*arguments_of(line))
     assert Path("m").read_bytes() == model
     refused = failure(
-        *SEARCH, "--dev", "dev.txt", "--start", "start.fstcrf", "--try", "order=1,2", status=2
+        *SEARCH, "--dev", "dev.txt", "--set", "start=start.fstcrf", "--try", "order=1,2", status=2
     )
-    assert refused == "--order is 1, 2, and --start is a model of order 1"
+    assert refused == "--order is 1, 2, and --set start is a model of order 1"
     written = failure(
-        *SEARCH, "--dev", "dev.txt", "--start", "start.fstcrf", "-o", "start.fstcrf", status=2
+        *SEARCH, "--dev", "dev.txt", "--set", "start=start.fstcrf", "-o", "start.fstcrf", status=2
     )
     assert "would overwrite an input" in written
 

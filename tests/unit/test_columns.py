@@ -118,7 +118,7 @@ def test_no_sentences(data: bytes) -> None:
     [
         (("a", "b", "a"), "column 'a' is named twice"),
         ((), "names no column"),
-        ("word", r"expected a sequence: columns=\('word',\)"),
+        ("word", "columns are the string 'word', expected a list of names"),
     ],
 )
 def test_bad_column_names(columns: tuple[str, ...], message: str) -> None:

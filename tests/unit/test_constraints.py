@@ -117,7 +117,7 @@ def test_a_scheme_in_which_the_labels_have_no_span() -> None:
         (lambda: c.pairs([("a", "b")], ("pos",)), "expected the names of two tapes or more"),
         (lambda: c.pairs([("a", "b")], "pos"), "expected the names of two tapes or more"),
         (lambda: c.pairs({"a": ["b"]}, ("x", "y", "z")), "two tapes or more"),
-        (lambda: c.pairs([("a",)], ("x", "y")), "('a',), expected a label of each of 'x', 'y'"),
+        (lambda: c.pairs([("a",)], ("x", "y")), "('a',), expected tuples of 2 labels"),
     ],
 )
 def test_arguments_that_cannot_be(make: Callable[[], Any], message: str) -> None:

@@ -37,13 +37,7 @@ from fstcrf.ext.documents import (
 )
 from fstcrf.ext.documents.consistency import count_pairs
 from fstcrf.ext.documents.document import repeated_sequences
-from fstcrf.text.corpus import (
-    ColumnWriter,
-    Corpus,
-    convert_column,
-    read_columns,
-    stream_columns,
-)
+from fstcrf.text.corpus import ColumnWriter, Corpus, convert_column, read_columns, stream_columns
 from fstcrf.text.corpus.batches import whole_documents
 from tests.support.memory import peak
 
@@ -458,12 +452,12 @@ def test_the_options_of_sampling_in_the_shell(
         ("--marginals",),
         ("--decode", "cascade"),
         ("--set", "search=lazy"),
-        ("--max-states", "9"),
-        ("--max-seconds", "9"),
+        ("--set", "max_states=9"),
+        ("--set", "max_seconds=9"),
         ("--threads", "2"),
     ):
         failed = program.failure(*tag, *both, *refused, status=2)
-        flag = "--set search" if refused[0] == "--set" else refused[0]
+        flag = " ".join(refused).partition("=")[0] if refused[0] == "--set" else refused[0]
         assert f"{flag} cannot go with --documents" in failed
     sampling = "sweeps=1 schedule=linear draw=token initial=random take=last chains=1 seed=1"
     for one in sampling.split():

@@ -179,10 +179,7 @@ def test_several_tapes() -> None:
 
 def test_many_pairs_stay_workable() -> None:
     """45 × 22 labels: the machine is made over what the expression tells apart."""
-    sets = {
-        "pos": tuple(f"P{i}" for i in range(45)),
-        "chunk": tuple(f"C{i}" for i in range(22)),
-    }
+    sets = {"pos": tuple(f"P{i}" for i in range(45)), "chunk": tuple(f"C{i}" for i in range(22))}
     text = 'tape pos, chunk; export X = (any - "[pos=P7 chunk=C3]" | "[pos=P7]" "[chunk=C4]")*;'
     (acceptor,) = Grammar.from_text(text).bind(sets)
     assert acceptor.target.shape == (2, 45, 22)
@@ -227,7 +224,7 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ("export X = any $;", "<input>:1: unexpected '$'"),
         ("export X = any <one>;", "expected a number between < and >"),
         ("export X = any <1> | any;", "unexpected '|' after a weight; a weight ends the whole"),
-        ("export X = any{3,1};", "{3,1}: expected two numbers up to 1000, the smaller one first"),
+        ("export X = any{3,1};", "{3,1}: expected two numbers up to 1000, the smaller first"),
         ("export X = any{2000};", "{2000,2000}: expected two numbers up to 1000"),
         ("export X = any{2000,};", "{2000,}: expected"),
         ('export X = "x";', '<input>:1: "x": a label must be in brackets: "[LABEL]"'),
@@ -307,10 +304,7 @@ def test_messages_without_labels(text: str, expected: str) -> None:
             'export X = ("" <-1>)* any;',
             "a loop that reads no label has a negative weight, a reward",
         ),
-        (
-            'export X = any - at_most[0, "NP", <1>];',
-            "the right side of a minus is a soft constraint",
-        ),
+        ('export X = any - at_most[0, "NP", <1>];', "the right side of a minus is soft"),
         (
             'export X = ("[O]" <1>)* ("[O]" "[B-NP]")? | ("[O]" <2>)* "[O]" "[B-VP]";',
             "export X is too large: more than 10000 states; are there two ways to read the same",

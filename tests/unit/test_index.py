@@ -13,11 +13,7 @@ import pytest
 from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError, TemplateError
 from fstcrf.kernel import SparseRows
 from fstcrf.text.corpus.corpus import Column, Corpus
-from fstcrf.text.features import (
-    FeatureIndex,
-    parse_template,
-    tape_column,
-)
+from fstcrf.text.features import FeatureIndex, parse_template, tape_column
 
 
 def corpus(*sentences: str, columns: tuple[str, ...] = ("word", "pos")) -> Corpus:
@@ -62,7 +58,7 @@ def test_tapes_are_columns_of_their_own() -> None:
     templates = parse_template("U:%y[0,pos]/%x[0,pos]")
     data = DATA.with_column(tape_column("pos"), [["d", "n", "v"], ["n"]])
     assert node(str(templates), data) == [["U:d/DT"], ["U:n/NN"], ["U:v/VB"], ["U:n/NN"]]
-    with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):
+    with pytest.raises(TemplateError, match="which are not given: name the tagger that writes"):
         FeatureIndex.build(DATA, templates)
     index, _ = FeatureIndex.build(data, templates)
     with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):

@@ -12,7 +12,7 @@ import pytest
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError
 from fstcrf.text.corpus.items import item_of, read_items, stream_items
-from tests.support.command import done
+from tests.support.command import done, failure, run
 
 TEXT = """\
 D\tw=the\tfirst
@@ -164,3 +164,16 @@ def test_what_cannot_be_read_says_where(tagger: CRF) -> None:
     words = Corpus({"word": corpus.columns["label"]}, corpus.offsets)
     with pytest.raises(DataError, match="not columns"):
         tagger.tag_all(words)
+
+
+def test_columns_in_the_place_of_attributes_are_pointed_out(tagger: CRF, tmp_path: Path) -> None:
+    tagger.save(tmp_path / "m.fstcrf")
+    columns, attributes, wrong = (tmp_path / name for name in ("columns", "attributes", "wrong"))
+    columns.write_text("the\tD\tO\ncat\tN\tO\n\n")
+    attributes.write_text("D\tw=the\nN\tw=none\n\n")
+    wrong.write_text("D\tw=the:x\n\n")
+    for command in ("tag", "eval"):
+        told = run(command, tmp_path / "m.fstcrf", columns).stderr
+        assert "columns: the model knows 0 of 3 attributes, such as 'D': expected" in told
+        assert "attributes, such as" not in run(command, tmp_path / "m.fstcrf", attributes).stderr
+        assert "expected a number" in failure(command, tmp_path / "m.fstcrf", wrong)

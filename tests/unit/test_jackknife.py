@@ -266,7 +266,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["train", "train.txt", "--columns", "word,pos,y", "--max-iterations", 5]
     done(*given, "-o", "pos.fstcrf", "--target", "pos", "--template", "pos.tpl")
     given += ["-o", "y.fstcrf", "--target", "y", "--template", "y.tpl", "--reads", "pos.fstcrf"]
-    result = run(*given, "--jackknife", 3)
+    result = run(*given, "--set", "jackknife=3")
     assert result.exit_code == 0
     data = fstcrf.read_columns("train.txt", ("word", "pos", "y"))
     tagger = CRF.load("pos.fstcrf")
@@ -275,5 +275,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line for line in result.stderr.splitlines() if "iteration " in line]
     assert lines[0].startswith("pos, fold 1 of 3: iteration    1")
     assert any(line.startswith("iteration    1") for line in lines)
-    assert '"stage": "pos, fold 2 of 3"' in run(*given, "--jackknife", 3, "--log-json").stderr
-    assert run(*given, "--jackknife", 1).exit_code == 2
+    told = run(*given, "--set", "jackknife=3", "--set", "log_json=true").stderr
+    assert '"stage": "pos, fold 2 of 3"' in told
+    assert run(*given, "--set", "jackknife=1").exit_code == 2

@@ -167,6 +167,11 @@ def test_labels_and_masks_of_several_tapes() -> None:
     assert two.restrict((np.ones((3, 2)), mask)).best().labels == (("n",) * 3, ("B-X",) * 3)
     with pytest.raises(OptionError, match="has several tapes: choose one of tag, chunk"):
         two.span_probability(0, 1, "X")
+    for ask in (two.string_probability, two.string_log_partition):
+        with pytest.raises(OptionError, match="has several tapes: choose one of tag, chunk"):
+            ask(["n"] * 3)
+    with pytest.raises(OptionError, match="has several tapes: choose one of tag, chunk"):
+        two.strings()
     with pytest.raises(OptionError, match="no tape 'pos': the tapes are tag, chunk"):
         two.span_probability(0, 1, "X", tape="pos")
     with pytest.raises(OptionError, match="no label has the type 'Y'"):

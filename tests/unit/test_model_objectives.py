@@ -153,7 +153,7 @@ def test_the_command(tmp_path: Path) -> None:
     program.done(*common, "--max-iterations", "5", "-o", str(first))
     options = ["--objective", "mce-f", "--method", "quickprop", "--set", "f_gamma=2"]
     program.run(
-        *common, *options, "--start", str(first), "--max-iterations", "2", "-o", str(second)
+        *common, *options, "--set", f"start={first!s}", "--max-iterations", "2", "-o", str(second)
     )
     record = saved_record(second)
     assert record is not None

@@ -151,7 +151,7 @@ BODY = HEAD + 4 + 4 + 4 * 8  # version, flags, properties, start, states, arcs
         (patched(BODY + 8, "q", 2**40), "end within state 0"),
         (patched(BODY + 8, "q", -1), "end within state 0"),
         (patched(BODY + 16, "i", -1), "a label is negative"),
-        (patched(BODY + 32, "i", 3), "leads to an unknown state, expected 0 to 2"),
+        (patched(BODY + 32, "i", 3), "leads to no state, expected 0 to 2"),
     ],
 )
 def test_bytes_that_are_no_machine(data: bytes, words: str) -> None:
@@ -318,9 +318,13 @@ NUMBERS = {"symbols": (NAMES, NAMES), "numeric": True}
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [
-        ("0 1 1\n", {}, "<input>:1: 3 columns, expected 1 or 2 or 4 or 5"),
+        ("0 1 1\n", {}, "<input>:1: 3 columns, expected 1 or 2 or 4 or 5; is it tape=None?"),
         ("0 1 1 1 0 7\n", {}, "6 columns"),
-        ("0\n0 1 1 1 0\n", {"tape": None}, "<input>:2: 5 columns, expected 1 or 2 or 3 or 4"),
+        (
+            "0\n0 1 1 1 0\n",
+            {"tape": None},
+            '<input>:2: 5 columns, expected 1 or 2 or 3 or 4; is it tape="NAME"?',
+        ),
         ("0 x 1 1\n", {}, "'x' is not a state"),
         ("0 1 1 1\n-1\n", {}, "<input>:2: '-1' is not a state"),
         ("0 1 1 1 cheap\n", {}, "'cheap' is not a cost"),

@@ -316,7 +316,7 @@ def test_wrong_usage(files: list[str]) -> None:
 
 
 def test_a_state_is_kept_and_gone_on_from(files: list[str]) -> None:
-    how = ["--new-tagger", "new", "--checkpoint", "state", "--set", "start_weights=zero"]
+    how = ["--new-tagger", "new", "--set", "checkpoint=state", "--set", "start_weights=zero"]
     done("train", *files, *how, "--max-iterations", "2")
     assert "exists and holds the state of an earlier run" in failure(
         "train", *files, *how, status=2
@@ -325,7 +325,7 @@ def test_a_state_is_kept_and_gone_on_from(files: list[str]) -> None:
     assert "state: on from iteration 2" in resumed.stderr
     assert "iteration    3" in resumed.stderr
     assert "iteration    2" not in resumed.stderr
-    other = ["--new-tagger", "other", "--checkpoint", "state", "--resume", "--l2", "7"]
+    other = ["--new-tagger", "other", "--set", "checkpoint=state", "--resume", "--l2", "7"]
     assert "other data or options" in failure("train", *files, *other)
 
 

@@ -104,7 +104,7 @@ def tag_folder(model_path: str, options: dict[str, Any], run: FolderRun) -> None
 
 def _check(run: FolderRun) -> None:
     if run.dask is not None and run.workers is not None:
-        raise click.UsageError("--dask and --workers cannot be used together: give only one")
+        raise click.UsageError("--set dask and --workers cannot be used together: give only one")
     if run.folder == "-":
         raise click.UsageError("several files are tagged into a folder: -o FOLDER/")
     if not run.inputs or "-" in run.inputs:

@@ -300,7 +300,7 @@ def _read(
         entries = [msgspec.json.decode(line, type=FinishedFile) for line in lines[1:]]
     except msgspec.MsgspecError as error:
         raise DataError(
-            f"the record of tagged files is damaged ({error}): start again with --overwrite",
+            f"the record of tagged files is damaged ({error}): give --set overwrite=true",
             path=str(path),
         ) from None
     same = msgspec.to_builtins(dict(settings))
@@ -309,7 +309,7 @@ def _read(
         return {entry.name: entry for entry in entries}
     raise OptionError(
         f"{folder}: holds files tagged with another {', '.join(odd)}: give another folder, or "
-        "--overwrite"
+        "--set overwrite=true"
     )
 
 
@@ -319,5 +319,5 @@ def _check_free(parts: Sequence[TextFile], *, overwrite: bool) -> None:
     if there is not None and not overwrite:
         raise OptionError(
             f"{there.target} exists already, and no record shows which options produced "
-            "it: give another folder, or --overwrite"
+            "it: give another folder, or --set overwrite=true"
         )

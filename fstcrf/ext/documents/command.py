@@ -14,6 +14,7 @@ from fstcrf.cli.options import (
     SCHEME,
     Command,
     check_outputs,
+    flag_named,
     input_options,
     output_option,
     setting,
@@ -115,8 +116,7 @@ def tag_documents(
     """Tag documents as a whole, by saved models of consistency or of fields."""
     for name, usual in _SENTENCES.items():
         if given[name] != usual and (name, given[name]) != ("decode", "joint"):
-            flag = "--set search" if name == "search" else f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{flag} cannot go with --documents")
+            raise click.UsageError(f"{flag_named(name)} cannot go with --documents")
     if not isinstance(model, CRF | JointCRF):
         raise click.UsageError("--documents is for taggers of tokens, not of segments")
     tagger = library.DocumentTagger(

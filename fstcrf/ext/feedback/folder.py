@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
-from warnings import warn
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Ragged
-from fstcrf.errors import ModelFileError, OptionError, RecoveryWarning
+from fstcrf.errors import ModelFileError, OptionError, RecoveryWarning, warn
 from fstcrf.ext.feedback.descent import Aim, Controls, Descent, Rule
 from fstcrf.ext.feedback.kernel import Proposals
 from fstcrf.files import path_name, sync_folder
@@ -392,7 +391,6 @@ def _check_torn(path: Path, data: bytes, at: int) -> None:
                 f"{path}: the last {len(rest):,} bytes are an incomplete record and are "
                 "dropped: it was being written when the machine stopped",
                 RecoveryWarning,
-                stacklevel=2,
             )
             return
     raise ModelFileError(

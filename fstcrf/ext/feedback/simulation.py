@@ -11,13 +11,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from warnings import warn
 
 import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.arrays import Floats, Ragged
-from fstcrf.errors import DataError, LearningWarning, OptionError
+from fstcrf.errors import DataError, LearningWarning, OptionError, warn
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.feedback.bandit import Bandit, RewardedPaths, Schedule, feedback_over, gold_judge
 from fstcrf.ext.feedback.descent import Aim, Descent, Rule
@@ -251,7 +250,7 @@ def _fitted(
     if wrong:
         outcome = replace(outcome, reason=f"{outcome.reason}; {wrong}")
     if wrong or outcome.reason.startswith("diverged"):
-        warn(f"learning from rewards: {outcome.reason}", LearningWarning, stacklevel=3)
+        warn(f"learning from rewards: {outcome.reason}", LearningWarning)
     return outcome
 
 
@@ -441,5 +440,5 @@ def _held_out(start: CRF, dev: Corpus | None, target: str) -> Callable[[Floats],
         return None
     if has_spans(start.labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an epoch")
-    warn_of_unseen(gold, start.labels, "labels of the held-out data", stacklevel=4)
+    warn_of_unseen(gold, start.labels, "labels of the held-out data")
     return held_out_score(lambda theta: replace(start, theta=theta), dev, gold, 1, partial=True)

@@ -11,6 +11,7 @@ from fstcrf.cli.models import save
 from fstcrf.cli.options import (
     COLUMNS,
     NAMES,
+    TAPE_NAME,
     check_outputs,
     command,
     output_option,
@@ -45,7 +46,7 @@ _BY_NUMBER = ("crfpp", "crfpp-text", "wapiti")
     help="Its format: fstcrf, crfsuite, crfpp, crfpp-text, wapiti, mecab (sources) or "
     "mecab-compiled.  [default: by the ending of OUT]",
 )
-@click.option("--tape-name", "tape", metavar="NAME", help="Name of the tape that it writes.")
+@TAPE_NAME
 @click.option("--columns", type=NAMES, metavar="NAME,...", help=COLUMNS)
 @setting("encoding", str, None, "Encoding of the texts in a model of CRF++ or Wapiti.")
 @setting("factor", click.FloatRange(min=0, min_open=True), _FACTOR, "For MeCab: cost of one nat.")

@@ -12,7 +12,7 @@ import click
 
 from fstcrf.cli.compose import warn_of_columns
 from fstcrf.cli.models import constrained, pipeline_of, token_model, tokens_deciding, whole
-from fstcrf.cli.options import command, grammar_option, input_options, threads_option
+from fstcrf.cli.options import command, grammar_option, input_options, setting, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.lazy import LazyModule, optional
@@ -31,12 +31,7 @@ _ADVICE = "fstcrf inspect needs starlette and uvicorn: pip install 'fstcrf[inspe
 @grammar_option
 @click.option("--text", "data", metavar="FILE", help="Sentences to step through.")
 @input_options
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen at. One that others can reach needs --secret.",
-)
+@setting("host", str, "127.0.0.1", "Address to listen at. One that others reach needs a secret.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -44,7 +39,7 @@ _ADVICE = "fstcrf inspect needs starlette and uvicorn: pip install 'fstcrf[inspe
     show_default=True,
     help="Port to listen at; 0: any that is free.",
 )
-@click.option("--secret", "token", default="", help="A secret that questions must carry.")
+@setting("secret", str, "", "A secret that questions must carry.", parameter="token")
 @click.option("--open", "opened", is_flag=True, help="Open the page in a browser.")
 @threads_option
 def inspect(

@@ -100,12 +100,12 @@ class Access:
             A host that others can reach, and no token; a token that no header can carry.
         """
         if not all(" " < c <= "~" for c in token):
-            raise OptionError("--secret: expected printable ASCII without blanks")
+            raise OptionError("--set secret: expected printable ASCII without blanks")
         if _is_local(host):
             return cls(tuple(dict.fromkeys((*_LOCAL, _bracketed(host)))), token)
         if not token:
             raise OptionError(
-                f"--host {host} can be reached from other machines: give --secret, a secret "
+                f"--set host={host}: other machines can reach it: give --set secret=, a secret "
                 "that users must enter"
             )
         everywhere = host in ("0.0.0.0", "::")  # noqa: S104 (somebody asks for it, with a token)
@@ -472,7 +472,7 @@ def bound(host: str, port: int) -> socket.socket:
         found.close()
         why = error.strerror or str(error)
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            raise OptionError(f"{host}: {why}; --host is an address of this machine") from None
+            raise OptionError(f"{host}: {why}; --set host is an address of this machine") from None
         raise OptionError(f"{host}:{port}: {why}; choose another --port, or 0 for any") from None
     return found
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arguments import check_strings
+from fstcrf.arguments import check_strings, items_of
 from fstcrf.arrays import Bytes, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.ext.lexicon import sources
@@ -250,6 +250,8 @@ class Lexicon:
         DataError
             No words, an empty one, or a score beyond ±46 nats or NaN.
         """
+        if isinstance(words, str):
+            raise DataError(f"the words are the string {words!r}, expected a list of words")
         given = words if isinstance(words, Mapping) else list(words)
         check_strings(given, "a word")
         scores = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, 0.0)
@@ -369,6 +371,7 @@ class Lexicon:
 
         A text that no words cover has no words, and the score −inf.
         """
+        items_of(texts, "the texts are", "a list of them", DataError)
         data, offsets = pack_strings(texts)
         marks = None if boundaries is None else _marks(texts, boundaries)
         found = best_words(self.tables, data.tobytes(), offsets, marks)

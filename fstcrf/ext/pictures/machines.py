@@ -17,7 +17,7 @@ _MOST_ARCS = 2000
 
 
 def svg(machine: Machine) -> str:
-    """Return a drawing of a machine as SVG, by graphviz where it is installed.
+    """Return a drawing of a machine as SVG, by graphviz if it is installed.
 
     Arcs show ``input:output/score``, or ``label/score`` where both are the same; ends show
     ``state/score``. Scores are natural logs, more is better; zeros are left out.
@@ -38,7 +38,7 @@ def svg(machine: Machine) -> str:
 
 
 def drawn(graphs: Sequence[pictures.Diagram], title: str) -> str:
-    """Return graphs as SVG: by graphviz where it is installed, else by fstcrf.
+    """Return graphs as SVG: by graphviz if it is installed, else by fstcrf.
 
     Raises
     ------

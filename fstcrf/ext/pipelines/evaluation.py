@@ -109,7 +109,7 @@ def score_pipeline(
             else string_lists(given, "gold label")
         )
         found, what = answered[tape], f"gold labels of {tape}"
-        warn_of_unseen(wanted_labels, pipeline.label_sets[tape], what, stacklevel=2)
+        warn_of_unseen(wanted_labels, pipeline.label_sets[tape], what)
         flat = [np.asarray(_flat(labels), dtype=object) for labels in (wanted_labels, found)]
         mine = flat[0] == flat[1]
         right &= mine

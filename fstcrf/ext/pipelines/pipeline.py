@@ -59,7 +59,7 @@ class Pipeline:
             raise OptionError(f"normalize is {self.normalize!r}, expected 'product' or 'chain'")
         if self.grammar is not None and not isinstance(self.grammar, Grammar):
             raise OptionError(
-                f"grammar is {self.grammar!r}, expected a Grammar: Grammar.from_file, .shipped"
+                f"grammar is {self.grammar!r}, expected a Grammar, as of Grammar.from_file"
             )
         object.__setattr__(self, "tasks", tuple(_arranged(self.tasks)))
         _check_labels([task for task in self.tasks if isinstance(task, CRF)])

@@ -19,6 +19,7 @@ from fstcrf.cli.options import (
     grammar_option,
     input_options,
     output_option,
+    setting,
     shown_output,
     threads_option,
 )
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @click.argument("path", metavar="TEST")
 @output_option("FILE", "the page, as HTML; - is standard output", required=True)
 @click.option("--against", metavar="MODEL", help="A second model to compare with the first.")
-@click.option("--figures", metavar="DIR", help="Also write the figures to files, as SVG and PNG.")
+@setting("figures", str, None, "Also write the figures to files, as SVG and PNG.", metavar="DIR")
 @grammar_option
 @input_options
 @THEIR_TAPE

@@ -54,7 +54,7 @@ _ITERATIONS, _JOINT_ITERATIONS = 100, 500
 @STRUCTURE
 @click.option("--tagger", "model_path", metavar="MODEL", required=True, help="The tagger.")
 @click.option(
-    "--rules", "rules_path", metavar="FILE", required=True, help="A grammar with costs <?>."
+    "--rules", "rules_path", metavar="FILE", required=True, help="Grammar with costs <?>."
 )
 @input_options
 @click.option("--target", metavar="COLUMN", help=TARGET)
@@ -122,7 +122,7 @@ def train(
         --tagger chunks.fstcrf --rules rules.grm
     fstcrf tag chunks.fstcrf new.txt --grammar learned.grm
     """
-    outputs = {"--output": output, "--new-tagger": joint, "--checkpoint": given["checkpoint"]}
+    outputs = {"--output": output, "--new-tagger": joint, "--set checkpoint": given["checkpoint"]}
     how = _options(context, given, joint=joint is not None)
     check_outputs(outputs, [model_path, path, rules_path, *grammar])
     model = token_model(model_path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,7 +19,7 @@ import numpy as np
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs, Singles
-from fstcrf.errors import LearningWarning
+from fstcrf.errors import LearningWarning, warn
 from fstcrf.ext.course import Course
 from fstcrf.ext.rules.kernel import Counts, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
@@ -244,12 +243,11 @@ def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: Expected) -> 
     idle = (sentences.counts == 0.0) & (before[1] == 0.0)
     names = [rule.name for rule, alone in zip(file.open, idle, strict=True) if alone]
     if names:
-        warnings.warn(
+        warn(
             f"no legal labelling of these {len(sentences.corpus):,} sentences has a "
             f"match of {', '.join(names)}, so its weight stays 0: check that the "
             "pattern uses labels and strings of this text",
             LearningWarning,
-            stacklevel=3,
         )
 
 

@@ -163,7 +163,7 @@ class SegmentCRF(Composable[list[str]]):
             table = named_scheme("conlleval")
             rows = held_out.column_lists(target)
             types = ([split_label(label, table)[1] for label in labels] for labels in rows)
-            warn_of_unseen(types, ("", *given.labels), "types of the held-out data", stacklevel=2)
+            warn_of_unseen(types, ("", *given.labels), "types of the held-out data")
         staged = sentences is None
         mark = target, scheme, course.l2, course.l1, str(templates), staged
         outcome = course.outcome(

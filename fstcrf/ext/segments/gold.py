@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Ints, Longs, Ragged, distinct
-from fstcrf.errors import DataError, LabelWarning
+from fstcrf.errors import DataError, LabelWarning, warn
 from fstcrf.text.corpus import Corpus, span_arrays
 from fstcrf.text.corpus.schemes import OUTSIDE
 
@@ -108,13 +107,11 @@ def present_segments(
         )
     if on_missing == "skip":
         kept = np.setdiff1d(np.arange(len(corpus)), sentence)
-        warnings.warn(
-            f"{what}: {len(corpus) - len(kept)} sentences are left out", LabelWarning, stacklevel=4
-        )
+        warn(f"{what}: {len(corpus) - len(kept)} sentences are left out", LabelWarning)
         if not len(kept):
             raise DataError("no sentence is left to train on", path=corpus.source)
         return corpus.select(kept), gold.chosen(corpus.offsets, kept)
-    warnings.warn(f"{what}: they are cut into pieces", LabelWarning, stacklevel=4)
+    warn(f"{what}: they are cut into pieces", LabelWarning)
     return corpus, _cut(gold, limits)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arguments import name_tuple
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
@@ -456,7 +457,8 @@ class CRFTagger(_Classifier, _Estimator):
         if not is_table(X):
             if fitting:
                 vars(self).pop("n_features_in_", None)
-            return read_sentences(X, self.columns, texts=self.template is not None)
+            listed = None if self.columns is None else name_tuple(self.columns, "columns")
+            return read_sentences(X, listed, texts=self.template is not None)
         if is_frame(X):
             validation.validate_data(self, X, skip_check_array=True, reset=fitting)
             names = list(X.columns)

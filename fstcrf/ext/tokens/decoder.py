@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
@@ -18,6 +17,7 @@ from fstcrf.errors import (
     LabelWarning,
     ModelFileError,
     OptionError,
+    warn,
 )
 from fstcrf.evaluate import SpanScore
 from fstcrf.ext.calibration.curves import Calibration, Kind, read_json, write_json
@@ -182,12 +182,11 @@ class TokenDecoder:
         self.grammar = grammar
         self._steps = steps(self.labels, table, self.biases, self.temperature)
         if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
-            warnings.warn(
+            warn(
                 f"no span of {listed(without)} can ever be found: in {table.name}, this "
                 "type lacks a label that begins or ends a span; check that all types use "
                 "the same scheme",
                 LabelWarning,
-                stacklevel=2,
             )
         self._spelling = Spelling(self.labels, table, self._steps, pieces)
         parts = (label.partition("-") for label in self.labels)
@@ -440,6 +439,8 @@ class TokenDecoder:
     ) -> TokenDecoder:
         """Return the decoder with its probabilities put right on held-out documents.
 
+        Thresholds are compared with calibrated probabilities, so tune or set them afterwards.
+
         Parameters
         ----------
         documents, gold, threads
@@ -450,10 +451,15 @@ class TokenDecoder:
         Raises
         ------
         OptionError
-            No data for calibration; another kind.
+            No data for calibration; another kind; a decoder with thresholds.
         DataError, NumericError, ShapeError, NoPathError
             As `decode_all`.
         """
+        if self.thresholds is not None:
+            raise OptionError(
+                "the thresholds were chosen for other probabilities: calibrate without them, "
+                "decoder.replaced(thresholds=None).calibrated(...), and tune or set them again"
+            )
         plain = self.replaced(calibration=None)
         events = plain.events(documents, gold, threads=threads)
         return self.replaced(calibration=Calibration.fit(events, kind, least=least))

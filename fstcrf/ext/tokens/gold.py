@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fstcrf.errors import DataError, LabelWarning, ShapeError
+from fstcrf.errors import DataError, LabelWarning, ShapeError, warn
 from fstcrf.evaluate.labellings import counted
 from fstcrf.ext.tokens.words import PieceRule, WordBatch
 from fstcrf.machines.grammar import Grammar
@@ -77,7 +76,7 @@ class GoldCheck:
             self._breaking(batch, gold),
         ):
             if message:
-                warnings.warn(message, LabelWarning, stacklevel=3)
+                warn(message, LabelWarning)
 
     def _of_other_types(self, gold: Sequence[set[Key]]) -> str:
         unknown = Counter(kind for one in gold for *_, kind in one if kind not in self.types)

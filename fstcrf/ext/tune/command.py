@@ -99,9 +99,7 @@ def _tried(text: str) -> tuple[str, Any]:
     help="Feature templates, as of CRF++. Repeatable: one of them is chosen.",
 )
 @DEV
-@click.option(
-    "--folds", metavar="K", type=int, help="Score on K folds of TRAIN, without held-out data."
-)
+@click.option("--folds", metavar="K", type=int, help="Score on K folds of TRAIN in place of FILE.")
 @click.option(
     "--try",
     "tried",

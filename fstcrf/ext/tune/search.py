@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fstcrf.arguments import string_lists
-from fstcrf.errors import DataError, LabelWarning, NumericError, OptionError
+from fstcrf.errors import DataError, LabelWarning, NumericError, OptionError, warn
 from fstcrf.ext.tune.scoring import CrossValidation, HoldOut, Training
 from fstcrf.ext.tune.study import (
     PRUNERS,
@@ -261,7 +260,7 @@ def _training(
     column = _gold(sentences, target)
     labels = column_labels(column, partial=base.reads_sets)
     if note := UnknownLabels.of(column, labels).warning(target, base, explicit=given is not None):
-        warnings.warn(note, LabelWarning, stacklevel=3)
+        warn(note, LabelWarning)
     shared = {**fixed, "tape": tape, "partial": base.partial}
     return Training(sentences, target, reads, weights, threads, shared), len(labels)
 

@@ -154,7 +154,7 @@ class _Gold:
                     "targets={...}"
                 )
             what = f"held-out labels of tape {tape!r}"
-            warn_of_unseen([column.strings()], number, what, stacklevel=5)
+            warn_of_unseen([column.strings()], number, what)
             self.ids.append(ids)
 
     def score(self, found: Sequence[Column]) -> float:

@@ -6,7 +6,6 @@ word, the text is skipped, the nearest paths are learnt, or the word is added.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -14,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
-from fstcrf.errors import DataError, LabelWarning
+from fstcrf.errors import DataError, LabelWarning, warn
 from fstcrf.ext.lexicon import Lexicon
 from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
@@ -179,7 +178,7 @@ def _tell(missing: list[tuple[int, int, str]], on_missing: OnMissing) -> None:
         "nearest": "the ways nearest to them are learnt",
         "add": "the words are added as unknown ones",
     }
-    warnings.warn(f"{what}: {done[on_missing]}", LabelWarning, stacklevel=4)
+    warn(f"{what}: {done[on_missing]}", LabelWarning)
 
 
 class _Builder:

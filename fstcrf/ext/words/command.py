@@ -18,7 +18,6 @@ from fstcrf.cli.options import (
     QUASI_NEWTON,
     STDOUT,
     check_outputs,
-    choice,
     command,
     output_option,
     setting,
@@ -51,7 +50,13 @@ _BATCH = 1000
 @click.option(
     "--user", "users", metavar="FILE", multiple=True, help="A further .dic or .csv. Repeatable."
 )
-@choice("--layout", ("words", "spaced"), "A word in each line, or a sentence.", name="form")
+@setting(
+    "layout",
+    click.Choice(["words", "spaced"]),
+    "words",
+    "A word in each line, or a sentence.",
+    parameter="form",
+)
 @click.option("--nbest", metavar="K", type=click.IntRange(1, 2**31 - 1), default=1, help=NBEST)
 @click.option("--probabilities", is_flag=True, help=PROBABILITIES)
 @setting(
@@ -79,11 +84,11 @@ def words(
     or as sources, or a model of fstcrf train --structure words.
 
     \b
-    fstcrf words unidic text.txt --layout spaced
+    fstcrf words unidic text.txt --set layout=spaced
     fstcrf words unidic --nbest 5 < text.txt
     """
     if form == "spaced" and probabilities:
-        raise OptionError("--probabilities needs --layout words, which prints them after each word")
+        raise OptionError("--probabilities needs --set layout=words, with a word in each line")
     if nbest > 1 and probabilities:
         raise OptionError("--probabilities are of words, --nbest gives ways: ask for one of them")
     check_outputs({"--output": output}, [*_files_of(dictionary), text, *users], text=("--output",))
@@ -213,9 +218,10 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     "unknown. Repeatable.",
 )
 @DEV
-@choice(
-    "--costs",
-    ("none", "fixed", "scaled"),
+@setting(
+    "costs",
+    click.Choice(["none", "fixed", "scaled"]),
+    "none",
     "Costs of the dictionary: ignored, kept with weights on top, or learnt multiples of them.",
 )
 @setting(
@@ -271,7 +277,7 @@ def train(
     fstcrf train train.conllu -o own.fstcrf --structure words \\
         --dictionary unidic --template feature.def --rewrite rewrite.def
     """  # fmt: skip
-    outputs = {"--output": output, "--checkpoint": options["checkpoint"]}
+    outputs = {"--output": output, "--set checkpoint": options["checkpoint"]}
     check_outputs(outputs, [*_files_of(dictionary), path, template, rewrite, *marked, dev])
     lexicon = Lexicon.load(dictionary)
     data = wordlattice.read_words(path, label=label, column=column)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import whole_number
+from fstcrf.arguments import items_of, whole_number
 from fstcrf.arrays import Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
@@ -177,7 +177,7 @@ class LatticeCRF:
             lexicon = lexicon.with_entries(new_entries(lexicon, data, label, least=new_words))
         gold = [w.label for one in texts for w in one.words if w.label is not None]
         present = CandidateLabels(lexicon, label).among(gold)
-        warn_of_unseen([gold], present, "labels of the held-out data", stacklevel=2)
+        warn_of_unseen([gold], present, "labels of the held-out data")
         templates, rewrites = WordTemplates.given(features), Rewrites.given(structure.rewrite)
         corpus = _Corpus.read(
             lexicon, data, templates, rewrites, label, costs=costs, on_missing=structure.on_missing
@@ -241,6 +241,7 @@ class LatticeCRF:
         A text that no words cover has no words, and the score −inf. The answer is the same for any
         number of threads.
         """
+        items_of(texts, "the texts are", "a list of them", DataError)
         if boundaries is not None and len(boundaries) != len(texts):
             raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
         whole_number(threads, "threads", least=1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import InexactWarning, OptionError, TooLargeError
+from fstcrf.errors import InexactWarning, OptionError, TooLargeError, warn
 from fstcrf.ext.lexicon import Dictionary, Entry, Lexicon
 from fstcrf.ext.words.scores import WordScores, WordWeights
 
@@ -53,10 +52,9 @@ def compiled(lexicon: Lexicon, scores: WordScores, weights: WordWeights, factor:
     rights, right = _contexts(right, entries["right"], scores.classes.ends[1], costs=counts)
     matrix, far = _matrix(lexicon, scores, weights, lefts, rights, factor)
     if clipped + far:
-        warnings.warn(
+        warn(
             f"{clipped + far} costs beyond 16 bits are cut: choose a factor below {factor:g}",
             InexactWarning,
-            stacklevel=3,
         )
     columns = left.tolist(), right.tolist(), cost.tolist()
     made = [

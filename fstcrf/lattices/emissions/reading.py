@@ -82,9 +82,7 @@ def _on_host(values: Any, name: str) -> Array:
             values = values.float()
     device = _device(values, name)
     if device is not None:
-        raise OptionError(
-            f"{name} is on {device}: move it to the CPU first, with .cpu() or the like"
-        )
+        raise OptionError(f"{name} is on {device}: first move it to the CPU, with .cpu() or so")
     try:
         if hasattr(values, "__array__") or not hasattr(values, "__dlpack__"):
             return np.asarray(values)

@@ -14,7 +14,7 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,10 +43,13 @@ MAX_COUNT = 10_000
 """Largest count: each count is a state, and larger machines take seconds to bind."""
 
 
+Partners: TypeAlias = str | Iterable[str | None] | None
+"""One label or several; `None` is an end."""
+
 Neighbours: TypeAlias = (
     Callable[[str | None, str | None], bool]
-    | Mapping[str, Iterable[str | None]]
-    | Mapping[str | None, Iterable[str | None]]
+    | Mapping[str, Partners]
+    | Mapping[str | None, Partners]
     | Iterable[tuple[str | None, str | None]]
 )
 """Legal neighbours: pairs, a mapping from labels to successors, or a function; `None` is an end."""
@@ -373,13 +376,28 @@ def neighbours(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     title = "neighbours(…)"
     if callable(allowed):
         return _touching(title, _NeighbourTable(allowed, {}), options, None)
-    keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
-    if isinstance(allowed, Mapping):
-        some = [(a, b) for a, following in allowed.items() for b in following]
-    else:
-        some = [(a, b) for a, b in allowed]
+    some, keys = _rows(allowed, "neighbours", 2)
     content = "neighbours", tuple(some), keys, options
     return _touching(title, partial(_legal, some, keys), options, content)
+
+
+def _each(labels: object) -> tuple[str | None, ...]:
+    """Return one label or several as a tuple: a string is one."""
+    several = isinstance(labels, Iterable) and not isinstance(labels, str)
+    return tuple(cast("Iterable[str | None]", labels if several else [labels]))
+
+
+def _rows(
+    allowed: object, kind: str, size: int
+) -> tuple[list[tuple[str | None, ...]], frozenset[str | None] | None]:
+    """Return tuples of labels, and the keys of a mapping."""
+    if isinstance(allowed, Mapping):
+        return [(a, b) for a in allowed for b in _each(allowed[a])], frozenset(allowed)
+    rows = list(map(_each, allowed if isinstance(allowed, Iterable) else [allowed]))
+    wrong = next((row for row in rows if len(row) != size), None)
+    if wrong is not None:
+        raise OptionError(f"{kind}: {wrong!r}, expected tuples of {size} labels, or a mapping")
+    return rows, None
 
 
 class _NeighbourTable:
@@ -425,7 +443,7 @@ class _NeighbourTable:
 
 
 def _legal(
-    pairs: list[tuple[str | None, str | None]],
+    pairs: Sequence[tuple[str | None, ...]],
     keys: frozenset[str | None] | None,
     labels: tuple[str, ...],
 ) -> Bools:
@@ -465,7 +483,7 @@ def _touched(
 
 
 def pairs(
-    allowed: Mapping[str, Iterable[str]] | Iterable[tuple[str, ...]],
+    allowed: Mapping[str, str | Iterable[str]] | Iterable[tuple[str, ...]],
     tapes: Sequence[str],
     *,
     weight: float | None,
@@ -474,15 +492,8 @@ def pairs(
     mapping = isinstance(allowed, Mapping)
     if isinstance(tapes, str) or len(tapes) < 2 or (mapping and len(tapes) > 2):
         raise OptionError(f"pairs: tapes are {tapes!r}, expected the names of two tapes or more")
-    names, keys = tuple(tapes), frozenset(allowed) if isinstance(allowed, Mapping) else None
-    chosen: list[tuple[str, ...]]
-    if isinstance(allowed, Mapping):
-        chosen = [(a, b) for a, others in allowed.items() for b in others]
-    else:
-        chosen = [tuple(labels) for labels in allowed]
-    wrong = next((labels for labels in chosen if len(labels) != len(names)), None)
-    if wrong is not None:
-        raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
+    names = tuple(tapes)
+    chosen, keys = _rows(allowed, "pairs", len(names))
     weight = RuleOptions(weight=weight).weight
     title = f"pairs(…, {names!r})"
     build = partial(_paired, title, names, chosen, keys, weight)
@@ -492,8 +503,8 @@ def pairs(
 def _paired(
     title: str,
     names: tuple[str, ...],
-    chosen: Sequence[tuple[str, ...]],
-    keys: frozenset[str] | None,
+    chosen: Sequence[tuple[str | None, ...]],
+    keys: frozenset[str | None] | None,
     weight: float | None,
     sets: LabelSets,
 ) -> tuple[Acceptor, ...]:
@@ -516,7 +527,7 @@ def _paired(
 def _meeting(
     labels: Sequence[tuple[str | None, ...]],
     chosen: Sequence[tuple[str | None, ...]],
-    keys: frozenset[str | None] | frozenset[str] | None,
+    keys: frozenset[str | None] | None,
 ) -> Bools:
     """Return the legal combinations, bool [size of each axis]; labels outside `keys` are free."""
     index = [{label: i for i, label in enumerate(number)} for number in labels]

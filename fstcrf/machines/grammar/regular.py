@@ -535,9 +535,7 @@ class _Building:
         """Return the pairs of a state of the left side and one of the right side, completed."""
         taken = _smallest(right, self.classes, "the right side of a minus")
         if taken.weighted:
-            raise GrammarError(
-                "the right side of a minus is a soft constraint, expected a hard one"
-            )
+            raise GrammarError("the right side of a minus is soft, expected a hard constraint")
         walk = _Walk(taken, self.classes)
         scores = [-np.inf if final > -np.inf else 0.0 for final in taken.final.tolist()]
         return self._paired(left, walk, [*scores, 0.0], "the two sides of a minus")

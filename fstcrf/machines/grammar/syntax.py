@@ -558,6 +558,4 @@ def check_range(low: int, high: int | None, place: Place) -> None:
     """Refuse numbers of repetitions that are too large, or in the wrong order."""
     if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
         bounds = f"{{{low},{'' if high is None else high}}}"
-        raise place.error(
-            f"{bounds}: expected two numbers up to {MAX_REPEATS}, the smaller one first"
-        )
+        raise place.error(f"{bounds}: expected two numbers up to {MAX_REPEATS}, the smaller first")

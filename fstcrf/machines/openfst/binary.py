@@ -362,9 +362,7 @@ def from_bytes(data: bytes, naming: Naming = AS_WRITTEN) -> Machine:
     if header.fst_type not in _VERSIONS:
         raise DataError(f"a machine of type {header.fst_type!r}, expected vector or const")
     if header.version not in _VERSIONS[header.fst_type]:
-        raise DataError(
-            f"OpenFst bytes: {header.fst_type} of version {header.version} is not known"
-        )
+        raise DataError(f"OpenFst bytes: {header.fst_type} of version {header.version} is unknown")
     read = _read_vector if header.fst_type == "vector" else _read_const
     final, degree, arcs = read(reader, header, _WEIGHT[header.arc_type])
     states = len(final)
@@ -372,9 +370,7 @@ def from_bytes(data: bytes, naming: Naming = AS_WRITTEN) -> Machine:
         raise DataError(f"OpenFst bytes: start is state {header.start} of {states}")
     targets = np.ascontiguousarray(arcs["target"], dtype=np.int32)
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < states:
-        raise DataError(
-            f"OpenFst bytes: an arc leads to an unknown state, expected 0 to {states - 1}"
-        )
+        raise DataError(f"OpenFst bytes: an arc leads to no state, expected 0 to {states - 1}")
     ilabel, olabel = (
         np.ascontiguousarray(arcs[name], dtype=np.int32) for name in ("ilabel", "olabel")
     )

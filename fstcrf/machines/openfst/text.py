@@ -10,13 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
-from warnings import warn
 
 import numpy as np
 
 from fstcrf.arguments import LabelSet, check_strings, label_tuple
 from fstcrf.arrays import Floats, Ints, Ragged, distinct
-from fstcrf.errors import DataError, LabelError, LabelWarning, OptionError
+from fstcrf.errors import DataError, LabelError, LabelWarning, OptionError, warn
 from fstcrf.machines.algebra import merged
 from fstcrf.machines.machine import Machine, Semiring
 from fstcrf.text.lines import text_fields, text_lines
@@ -266,8 +265,10 @@ def from_att(
             continue
         labels, costs = (fields[2:3], fields[3:]) if acceptor else (fields[2:4], fields[4:])
         if len(labels) + acceptor != 2 or len(costs) > 1:
-            wanted = "3 or 4" if acceptor else "4 or 5"
-            raise DataError(f"{len(fields)} columns, expected 1 or 2 or {wanted}", line=number)
+            wanted, tape = ("3 or 4", '"NAME"') if acceptor else ("4 or 5", "None")
+            hint = f"; is it tape={tape}?" if len(fields) == (5 if acceptor else 3) else ""
+            columns = f"{len(fields)} columns, expected 1 or 2 or {wanted}{hint}"
+            raise DataError(columns, line=number)
         arcs.append((_state(fields[0], number), _state(fields[1], number), _score(costs, number)))
         read.append(tuple(labels))
     if first < 0:
@@ -298,7 +299,7 @@ def _warn_of_epsilon(symbols: set[str]) -> None:
         advice = "give numeric=True where they number symbols, else epsilon='<eps>'"
     else:
         return
-    warn(what + advice, LabelWarning, stacklevel=4)
+    warn(what + advice, LabelWarning)
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -21,7 +21,6 @@ tokens, the overhead would be ten times the C code's time.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,7 +31,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
-from fstcrf.errors import InexactWarning, level_outside
+from fstcrf.errors import InexactWarning, warn
 from fstcrf.kernel import Allowance, Budget, JointChain
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans.cost import (
@@ -291,11 +290,10 @@ def warn_unproven(unproven: int, answers: int) -> None:
         waiting.append((unproven, answers))
     elif unproven:
         are = "are" if unproven > 1 else "is"
-        warnings.warn(
+        warn(
             f"{unproven:,} of {answers:,} answers {are} the best found, not proven to be the best "
             "(Path.exact, Path.bound); a larger budget looks further",
             InexactWarning,
-            stacklevel=level_outside(),
         )
 
 

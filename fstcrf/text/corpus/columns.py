@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fstcrf.arguments import check_strings, first_twice
+from fstcrf.arguments import check_strings, first_twice, name_tuple
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, Target, open_target
 from fstcrf.kernel.strings import (
@@ -217,8 +217,7 @@ def stream_columns(
 
 
 def _layout(columns: Sequence[str] | None, separator: str | None, docstart: str | None) -> _Layout:
-    if isinstance(columns, str):
-        raise OptionError(f"columns={columns!r}, expected a sequence: columns=({columns!r},)")
+    columns = columns if columns is None else name_tuple(columns, "columns")
     if columns is not None and not columns:
         raise OptionError("columns names no column")
     columns = columns or ()
@@ -260,7 +259,7 @@ class ColumnWriter:
         if not separator or set(separator) & set("\r\n"):
             raise OptionError(f"separator={separator!r}, expected at least one character of a line")
         self._file = file
-        self._columns = columns
+        self._columns = columns if columns is None else name_tuple(columns, "columns")
         self._separator = separator
         self._docstart = docstart
         self._document: int | None = None

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arguments import closest, first_twice
+from fstcrf.arguments import closest, first_twice, name_tuple
 from fstcrf.arrays import Bytes, Longs, Ragged, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source
@@ -156,11 +156,7 @@ class _TreebankReader(BlockReader):
 
     def __init__(self, source: Source, feature_columns: Sequence[str]) -> None:
         super().__init__(source)
-        if isinstance(feature_columns, str):
-            raise OptionError(
-                f"feature_columns={feature_columns!r}, expected a sequence: ({feature_columns!r},)"
-            )
-        self._features = tuple(feature_columns)
+        self._features = name_tuple(feature_columns, "feature columns")
         twice = first_twice((*CONLLU, JOINED, *self._features))
         if twice is not None:
             raise OptionError(f"feature column {twice!r} names a column that there is already")

@@ -15,7 +15,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
-from fstcrf.arguments import check_items, first_twice, items_of
+from fstcrf.arguments import check_items, first_twice, items_of, name_tuple
 from fstcrf.arrays import Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError
 
@@ -124,9 +124,7 @@ def as_sentence(
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != len(columns):
-            raise DataError(
-                f"row {row!r} does not have the columns {tuple(columns)}", token=position
-            )
+            raise DataError(f"row {row!r} is not of the columns {tuple(columns)}", token=position)
     return Sentence({name: [row[i] for row in sentence] for i, name in enumerate(columns)})
 
 
@@ -306,9 +304,12 @@ class Corpus(Sequence[Sentence]):
         ------
         DataError
             A sentence without one of the columns, or of unequal columns.
+        OptionError
+            A string in the place of several columns.
         """
-        parsed = each_sentence(sentences, lambda sentence: as_sentence(sentence, columns))
-        names = tuple(columns) if columns is not None else (parsed[0].columns if parsed else ())
+        names = None if columns is None else name_tuple(columns, "columns")
+        parsed = each_sentence(sentences, lambda sentence: as_sentence(sentence, names))
+        names = names if names is not None else (parsed[0].columns if parsed else ())
         table: dict[str, list[str]] = {name: [] for name in names}
         for number, sentence in enumerate(parsed):
             for name in names if len(sentence) else ():

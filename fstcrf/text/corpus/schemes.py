@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from fstcrf.errors import (
     LabelWarning,
     OptionError,
     SchemeError,
-    level_outside,
+    warn,
 )
 from fstcrf.text.corpus.corpus import Column, Corpus
 
@@ -304,11 +303,10 @@ def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
         never = [labels[k] for k in np.flatnonzero(~occurs)]
         shown = ", ".join(never[:6] + ["…"] * (len(never) > 6))
         name, other = ("bio", ", such as iob1") if scheme.name == "iob2" else (scheme.name, "")
-        warnings.warn(
+        warn(
             f"{name} allows no labelling with {shown}, so they are never chosen; are labels "
             f"written in another scheme{other}?",
             LabelWarning,
-            stacklevel=level_outside(),
         )
     return legal
 

@@ -126,9 +126,7 @@ class LiteralIndex:
             Options out of range, or other than the options of `base`.
         """
         if min_count < 1 or (hash_bits is not None and min_count > 1):
-            raise OptionError(
-                f"min_count is {min_count}, expected at least 1, and 1 with hash_bits"
-            )
+            raise OptionError(f"min_count is {min_count}, expected at least 1; 1 with hash_bits")
         if base is not None and base.hash_bits != hash_bits:
             raise OptionError(f"the index to start from has hash_bits {base.hash_bits}")
         tokens = _Tokens(sentences)
@@ -407,7 +405,9 @@ def _append(token: object, names: list[str], numbers: list[float]) -> None:
     try:
         "".join(token)  # faster than checking each type
     except TypeError:
-        raise TypeError(f"{token!r} holds something that is not a string") from None
+        several = any(isinstance(one, list | tuple | Mapping) for one in token)
+        advice = "; tag_all, decode and lattices take a list of sentences" if several else ""
+        raise TypeError(f"{token!r} holds something that is not a string{advice}") from None
     strings = token if isinstance(token, list) else sorted(token)
     names += strings
     numbers += [1.0] * len(strings)

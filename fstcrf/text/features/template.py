@@ -288,7 +288,9 @@ class TemplateSet:
             column = root(macro.source)
             if macro.kind == "tape" and tape_column(str(column)) not in columns:
                 raise self.error(
-                    template, f"{template} reads the labels of tape {column!r}, which are not given"
+                    template,
+                    f"{template} reads the labels of tape {column!r}, which are not given: name "
+                    "the tagger that writes them in reads=",
                 )
             if macro.kind == "tape" or column in plain:
                 return str(column)
