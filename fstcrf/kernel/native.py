@@ -224,7 +224,7 @@ Outcome: TypeAlias = "tuple[R | None, BaseException | None]"  # the value of a c
 class _Thread(local):
     """The state of the present thread."""
 
-    ended: list[bool] | None = None  # not empty when nobody needs its result any more
+    ended: list[bool] | None = None  # holds a value when the result is not needed
 
 
 _THREAD = _Thread()

@@ -31,7 +31,7 @@ MOST_ALONE = 1 << 20
 """Largest number of joint states, over all tokens, of a sentence whose scratch is kept."""
 
 _INTS = ffi.typeof("int32_t[]")
-# Names of this module are found in less time than those of another one.
+# Python finds a name of the module sooner than an attribute of another module.
 _NULL, _from_buffer, _unpack = ffi.NULL, ffi.from_buffer, ffi.unpack
 _check_rows, _gather = lib.fc_check_rows, lib.fc_gather_packed
 _first_invalid, _best = lib.fc_first_invalid, lib.fc_machine_best
@@ -227,7 +227,7 @@ class _Scratch:
     def reverse(self, tokens: int) -> None:
         """Reverse the order of the first tokens."""
         part = self.values[:tokens]
-        part[:] = part[::-1]  # NumPy copies what overlaps
+        part[:] = part[::-1]  # NumPy copies overlapping arrays
 
 
 # --- Best paths of sentences that come one at a time ----------------------------------------------

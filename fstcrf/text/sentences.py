@@ -94,6 +94,9 @@ def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> l
     return mapped(answer, runs, whole_number(threads, "threads", least=1))
 
 
+_NOT_COLUMNS = "the model reads attribute lists or feature dicts of tokens, not columns"
+
+
 def read_sentences(
     index: AttributeIndex,
     sentences: Data,
@@ -114,7 +117,7 @@ def read_sentences(
         if list(map(len, literal)) != lengths:
             for sentence in sentences:
                 refuse_batch(sentence)
-            raise DataError("each token needs a list of attributes, or a dict of features")
+            raise DataError(_NOT_COLUMNS)
         return Prepared(lengths, lambda a, b: index.design(literal[a:b]))
     if isinstance(index, FunctionIndex):
         return _by_function(index, sentences, columns, reads)
@@ -130,9 +133,7 @@ def read_sentences(
 def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
     """Prepare sentences whose attributes are in a column of text."""
     if ATTRIBUTES not in corpus.columns:
-        raise DataError(
-            "the model reads attribute lists or feature dicts, not columns", path=corpus.source
-        )
+        raise DataError(_NOT_COLUMNS, path=corpus.source)
 
     def design(first: int, end: int) -> Design:
         bounds = pairwise(corpus.offsets[first : end + 1].tolist())

@@ -208,7 +208,7 @@ def test_answers_depend_on_no_history(kind: str) -> None:
         again = [{name: asks[name](one) for name in reversed(asks)} for one in every[0]]
         anew = [{name: asks[name](one) for name in reversed(asks)} for one in every[1]]
         for one in every[2]:
-            one.entropy(), one.sample(2), one.strings(n=1), one.marginals()
+            one.entropy(), one.sample(2), one.strings(one.tapes[0], n=1), one.marginals()
         later = [{name: ask(one) for name, ask in asks.items()} for one in every[2]]
         assert first == again == anew == later
 

@@ -505,9 +505,9 @@ RELATION = Transducer.from_text("0 1 a x\n1", tape="out")
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: ~(ONE + acceptor("0 1 a 1\n1")), OptionError, r"take \.support\(\)"),
-        (lambda: ONE - acceptor("0 0.5"), OptionError, r"take \.support\(\)"),
-        (lambda: ONE.witness(acceptor("0 0.5")), OptionError, r"take \.support\(\)"),
+        (lambda: ~(ONE + acceptor("0 1 a 1\n1")), OptionError, r"take its \.support\(\)"),
+        (lambda: ONE - acceptor("0 0.5"), OptionError, r"take its \.support\(\)"),
+        (lambda: ONE.witness(acceptor("0 0.5")), OptionError, r"take its \.support\(\)"),
         (lambda: ONE & RELATION, OptionError, "acceptor"),
         (RELATION.determinize, OptionError, r"take \.project"),
         (lambda: RELATION.project("both"), OptionError, "side"),  # type: ignore[arg-type]
