@@ -398,7 +398,7 @@ def test_tensors_are_read_where_they_lie() -> None:
 
 
 def test_other_devices_are_refused() -> None:
-    with pytest.raises(OptionError, match="scores is on meta: move it to the CPU"):
+    with pytest.raises(OptionError, match="scores is on meta: first move it to the CPU"):
         decode(torch.empty(1, 2, 5, device="meta"), labels=LABELS)
 
 
