@@ -75,11 +75,11 @@ void sweep(void) {
     s.gold = below(2) ? indices(s.N, S) : NULL;
     if (!draw_trained(&m, S, s.N) || fc_check_shard(&m, &s, &l, &where) != FC_OK) return;
     const int64_t size = s.R * s.P + s.M, arcs = arcs_of_axis(m.axis);
-    const int64_t room = s.B + s.longest + 2 + 2 * (s.frequent_rows + s.frequent_singles);
-    fc_flushes(&m, &s, &s.flushes, NULL, NULL, NEW(int64_t, room));
+    const int64_t words = s.B + s.longest + 2 + 2 * (s.frequent_rows + s.frequent_singles);
+    fc_flushes(&m, &s, &s.flushes, NULL, NULL, NEW(int64_t, words));
     int64_t *after = NEW(int64_t, s.flushes);
     int32_t *what = NEW(int32_t, s.flushes);
-    fc_flushes(&m, &s, &s.flushes, after, what, NEW(int64_t, room));
+    fc_flushes(&m, &s, &s.flushes, after, what, NEW(int64_t, words));
     s.flush_after = after, s.flush_what = what;
     float *weight = NEW(float, size), *theta = narrow_values(l.parameters);
     float *gradient = ZEROS(float, size), *square = s.row_value ? NEW(float, s.row_ptr[s.N]) : NULL;
