@@ -69,20 +69,20 @@ void blocks(void) {
     fc_machine m;
     if (!draw_machine(&m, T)) return;
     const int64_t cells = cells_of(&m), blocks = (T + size - 1) / size;
-    double *work = NEW(double, fc_block_work(&m, size)), total = 0.0;
+    double *work = NEW(double, fc_block_work(&m, size)), total[2] = {0.0, 0.0};
     double *suffix = NEW(double, blocks *cells);
     for (int64_t k = blocks - 1; k >= 0; k--) {
         const int64_t t = k * size, end = t + size < T ? t + size : T;
         const fc_block b = {t, end - t, t, kind, end < T ? suffix + (k + 1) * cells : NULL, NULL};
-        if (fc_block_suffix(&m, &b, suffix + k * cells, &total, work) != FC_OK) return;
+        if (fc_block_suffix(&m, &b, suffix + k * cells, total, work) != FC_OK) return;
     }
     if (kind == FC_BEST) {
         const int64_t offsets[2] = {0, T};
         double score = 0.0;
         fc_machine_best(&m, 1, offsets, NEW(int32_t, T), &score,
                         NEW(double, fc_machine_work(&m, 1, T)));
-        must(same_doubles(1, &score, &total), "blocks have another best score");
-        if (total == -INFINITY) return;
+        must(same_doubles(1, &score, total), "blocks have another best score");
+        if (total[0] == -INFINITY) return;
     }
     ask_blocks(&m, T, size, kind, suffix, work);
 }
