@@ -34,6 +34,7 @@ from fstcrf.text.sentences import (
     SentenceLike,
     Tape,
     as_sentence,
+    computed_rows,
     is_short,
     read_corpus,
     read_sentences,
@@ -496,6 +497,12 @@ def path_alone(
         return None
     if isinstance(model.index, LiteralIndex) and is_literal(sentence):
         return graph.best_of(*model.index.of_one(sentence))
+    if isinstance(model.index, FunctionIndex):
+        parsed = with_labels(as_sentence(sentence, model.columns), model.reads, labels)
+        sentence = as_sentence(parsed, model.columns)
+        unchecked = [tape for tape in model.reads if tape.name not in labels]
+        computed = computed_rows(model.index, sentence, unchecked)
+        return graph.best_of(*computed) if len(sentence) else None
     if isinstance(model.index, FeatureIndex):
         sentence = as_sentence(sentence, model.columns)
         node = bind(model, {}).short(sentence, labels)

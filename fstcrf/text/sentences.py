@@ -31,6 +31,7 @@ from fstcrf.text.features import (
     LiteralIndex,
     is_literal,
 )
+from fstcrf.text.features.literal import TokenRows
 from fstcrf.text.features.reader import is_surrounding
 from fstcrf.text.features.template import tape_column
 
@@ -193,11 +194,28 @@ def _by_function(
     if isinstance(data, Corpus):
         data = _with_tapes(data, index.tapes, reads)
         return Prepared(Ragged(data.offsets).lengths.tolist(), index.runs(data))
-    full = [sentence for sentence in data if len(sentence)]
+    _check_tapes(index, data, reads)
+    return Prepared([*map(len, data)], index.runs(data))
+
+
+def computed_rows(
+    index: FunctionIndex, sentence: Sentence, reads: Sequence[Tape] = ()
+) -> TokenRows:
+    """Return the rows of the attributes that a function computes for a sentence.
+
+    Errors as for `read_sentences`.
+    """
+    _check_tapes(index, [sentence], reads)
+    return index.of_one(sentence)
+
+
+def _check_tapes(
+    index: FunctionIndex, sentences: Sequence[Sentence], reads: Sequence[Tape]
+) -> None:
+    full = [sentence for sentence in sentences if len(sentence)]
     if not all(_has_labels(sentence, reads) for sentence in full):  # the corpus says where
         names = [n for n in full[0].columns if all(n in sentence for sentence in full)]
-        _with_tapes(Corpus.from_sentences(data, names), index.tapes, reads)
-    return Prepared([*map(len, data)], index.runs(data))
+        _with_tapes(Corpus.from_sentences(sentences, names), index.tapes, reads)
 
 
 def _has_labels(sentence: Sentence, reads: Sequence[Tape]) -> bool:

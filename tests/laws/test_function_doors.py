@@ -24,7 +24,7 @@ from fstcrf.ext.rules import learn_rules, train_with_rules
 from fstcrf.ext.tune.weights import tune_weights
 from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline
 from fstcrf.text.features import FeatureIndex, FunctionIndex, LiteralIndex
-from fstcrf.training import Chain
+from fstcrf.training import Chain, Features
 from tests.laws.test_feature_functions import CORPUS, TEXT, TRAIN, of_words, pair, segments, shapes
 from tests.support.command import failure
 from tests.support.pattern_models import wapiti
@@ -223,3 +223,39 @@ def test_commands_say_that_the_function_is_in_python(command: str, tmp_path: Pat
     message = failure(command, file(tmp_path, COMPUTED), *more, status=2)
     assert "trained with the feature function tests.laws.test_feature_functions.shapes" in message
     assert "load it in Python with features=" in message
+
+
+# --- One sentence and many ------------------------------------------------------------------------
+
+
+def with_values(sentence: Sentence) -> list[Any]:
+    """Attributes of all kinds: strings, values, zeros, nested dictionaries, and lists."""
+    words = sentence["word"]
+    kinds: list[Callable[[str], Any]] = [
+        lambda word: {"w": word, "length": len(word) / 4, "none": 0.0, "one": 1.0},
+        lambda word: {"w": word, "nested": {"first": word[:1], "value": 0.5}},
+        lambda word: [f"w={word}", "bias"],
+        lambda word: {"w": word, "capital": word[:1].isupper()},
+    ]
+    return [kinds[(len(words) + i) % 4](word) for i, word in enumerate(words)]
+
+
+@pytest.mark.parametrize("hash_bits", [None, 12])
+def test_a_sentence_alone_has_the_answer_of_a_batch(hash_bits: int | None) -> None:
+    """Also with new words, without tokens, and when it is asked for again."""
+    features = Features(with_values, hash_bits=hash_bits)
+    tagger = CRF.train(CORPUS, "pos", features, **OPTIONS)
+    sentences = [*WORDS, {"word": ["Quite", "new", "words"]}, {"word": []}] * 2
+    together = tagger.tag_all(sentences)
+    assert [tagger.tag(sentence) for sentence in sentences] == together
+
+
+@pytest.mark.parametrize("entry", [5, {"w": float("nan")}, {"w": object()}])
+def test_a_sentence_alone_has_the_errors_of_a_batch(entry: Any) -> None:
+    tagger = COMPUTED.with_features(lambda sentence: [["bias"]] * (len(sentence) - 1) + [entry])
+    with pytest.raises(FstcrfError) as alone:
+        tagger.tag(WORDS[0])
+    with pytest.raises(FstcrfError) as together:
+        tagger.tag_all([WORDS[0]])
+    assert str(alone.value) == str(together.value)
+    assert "returns an entry that is not valid" in str(alone.value)

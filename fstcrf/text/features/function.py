@@ -27,7 +27,7 @@ from fstcrf.text.features import literal as literals
 from fstcrf.text.features.design import Design
 from fstcrf.text.features.index import FeatureIndex
 from fstcrf.text.features.keys import IndexArrays, Metadata, check_kind
-from fstcrf.text.features.literal import LiteralIndex, LiteralSentence
+from fstcrf.text.features.literal import LiteralIndex, LiteralSentence, TokenRows
 from fstcrf.text.features.template import tape_column
 
 FeatureFunction: TypeAlias = Callable[[Sentence], Sequence[Any]]
@@ -162,6 +162,12 @@ class FunctionIndex:
             return rows
 
         return design
+
+    def of_one(self, sentence: Sentence) -> TokenRows:
+        """Return the rows of `design` of one sentence, in less time; errors as for `build`."""
+        (computed,) = self.compute([sentence], 0, 1)
+        with self._located([sentence], 0):
+            return self.attributes_by_name.of_one(computed)
 
     def compute(
         self, data: Corpus | Sequence[Sentence], first: int, end: int
