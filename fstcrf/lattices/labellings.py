@@ -285,7 +285,7 @@ def nbest_of_tapes(
         again: list[int] = []
         for place, number in enumerate(left):
             lattice, shown = lattices[number], chosen[number]
-            paths, complete = _first_of_each(several, place, shown, n_paths)
+            paths, complete = _first_of_each(several, place, shown, n, n_paths)
             labellings[number] = _distinct(lattice, paths, shown)
             if complete or len(labellings[number]) >= n:
                 continue
@@ -303,9 +303,9 @@ def nbest_of_tapes(
 
 
 def _first_of_each(
-    ranking: Ranking, number: int, shown: tuple[str, ...], n_paths: int
+    ranking: Ranking, number: int, shown: tuple[str, ...], n: int, n_paths: int
 ) -> tuple[list[Path], bool]:
-    """Return the first path of each labelling of some tapes, and whether all paths were ranked."""
+    """Return the first paths of n or more labellings, and whether all paths were ranked."""
     group, row, batch, part = ranking.place(number)
     count, engine = part.stop - part.start, group.engine
     paths = batch.of_row(row, part.start, part.stop)
@@ -316,7 +316,7 @@ def _first_of_each(
         first: dict[bytes, int] = {}
         for rank, ids in enumerate(labels):
             first.setdefault(ids.tobytes(), rank)
-        paths = paths.ranks(np.fromiter(first.values(), np.int64))
+        paths = paths.ranks(np.fromiter(islice(first.values(), n), np.int64))
     return group.paths(row, paths), count < n_paths
 
 
