@@ -255,7 +255,7 @@ class LabelledMachine:
 
 _JOINT = 8
 """Paths of all tapes that are ranked first, for each labelling."""
-_MORE, _MOST_RANKED = 8, 1_024
+_MORE, _MOST_RANKED = 4, 1_024
 """Factor of the paths of each further ranking, and the most paths of one."""
 
 
