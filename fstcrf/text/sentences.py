@@ -31,7 +31,7 @@ from fstcrf.text.features import (
     LiteralIndex,
     is_literal,
 )
-from fstcrf.text.features.literal import TokenRows
+from fstcrf.text.features.literal import SentenceRows
 from fstcrf.text.features.reader import is_surrounding
 from fstcrf.text.features.template import tape_column
 
@@ -200,7 +200,7 @@ def _by_function(
 
 def computed_rows(
     index: FunctionIndex, sentence: Sentence, reads: Sequence[Tape] = ()
-) -> TokenRows:
+) -> SentenceRows:
     """Return the rows of the attributes that a function computes for a sentence.
 
     Errors as for `read_sentences`.

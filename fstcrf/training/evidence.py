@@ -233,17 +233,17 @@ class Evidence:
 
     def observed(self) -> Floats:
         """Return the feature counts of the gold paths."""
-        return _own(self.parts.fold(added, observed_counts, self.space))
+        return _writable(self.parts.fold(added, observed_counts, self.space))
 
     def value_sums(self) -> Floats | None:
         """Return the magnitudes of feature values (`sums_of_squares`); `None` if all are 1."""
         if not self.counts.valued:
             return None
-        return _own(self.parts.fold(added, sums_of_squares, self.space))
+        return _writable(self.parts.fold(added, sums_of_squares, self.space))
 
     def tied(self) -> tuple[Evidence, Sharing]:
         """Return the data with attributes of equal tokens merged; these data become invalid."""
-        groups = Groups.of(_own(self.parts.fold(added, part_prints)))
+        groups = Groups.of(_writable(self.parts.fold(added, part_prints)))
         space, sharing = tied_space(self.space, groups)
         parts = self.parts.then(part_tied, groups.keep, groups.group)
         return replace(self, parts=parts, space=space, members=sharing.members), sharing
@@ -281,7 +281,7 @@ class Evidence:
         """Return the approximate diagonal of the Hessian by a reference that needs memory."""
         scale = np.ones(self.space.size) if self.members is None else np.sqrt(self.members)
         total = self.parts.fold(added, part_hessian, self.space, l2, scale, u)
-        return np.asarray(_own(total) * scale**2 + 2.0 * l2)
+        return np.asarray(_writable(total) * scale**2 + 2.0 * l2)
 
 
 class Summed(NamedTuple):
@@ -292,15 +292,15 @@ class Summed(NamedTuple):
     def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta."""
         loss, gradient = self.parts.fold(both_added, part_expected, theta)
-        return float(loss), _own(gradient)
+        return float(loss), _writable(gradient)
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
         """Return the sums of variances, float64 [size]; `None` if a part cannot compute them."""
         curvature = self.parts.fold(added_known, part_curvature, theta)
-        return None if curvature is None else _own(curvature)
+        return None if curvature is None else _writable(curvature)
 
 
-def _own(array: NDArray[Scalar]) -> NDArray[Scalar]:
+def _writable(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """Return a writable array in the kernel's layout."""
     return np.require(array, requirements=["C", "A", "W"])
 

@@ -23,6 +23,7 @@ from fstcrf.ext.compat import pycrfsuite as drop_in
 from fstcrf.ext.pipelines.trained import TrainedPipeline
 from fstcrf.taggers import CRF, Tagger
 from tests.benchmarks.chained import chained, held_out
+from tests.benchmarks.doors_functions import word_features
 from tests.benchmarks.running import least_seconds
 from tests.benchmarks.work import answer, seconds_of
 
@@ -168,17 +169,7 @@ def _tagged_items(path: Path, size: int) -> list[tuple[Items, list[str]]]:
 
 def _item(sentence: list[list[str]], t: int) -> dict[str, Any]:
     word, pos = sentence[t][:2]
-    item: dict[str, Any] = {
-        "bias": 1.0,
-        "word.lower()": word.lower(),
-        "word[-3:]": word[-3:],
-        "word[-2:]": word[-2:],
-        "word.isupper()": word.isupper(),
-        "word.istitle()": word.istitle(),
-        "word.isdigit()": word.isdigit(),
-        "postag": pos,
-        "postag[:2]": pos[:2],
-    }
+    item = {**word_features(word), "postag": pos, "postag[:2]": pos[:2]}
     for place, end, offset in ((t - 1, "BOS", "-1"), (t + 1, "EOS", "+1")):
         if not 0 <= place < len(sentence):
             item[end] = True

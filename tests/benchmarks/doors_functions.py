@@ -25,21 +25,23 @@ Words = dict[str, list[str]]
 Items = list[dict[str, Any]]
 
 
+def word_features(word: str) -> dict[str, Any]:
+    """Return the features of a word in the tutorial of sklearn-crfsuite."""
+    return {
+        "bias": 1.0,
+        "word.lower()": word.lower(),
+        "word[-3:]": word[-3:],
+        "word[-2:]": word[-2:],
+        "word.isupper()": word.isupper(),
+        "word.istitle()": word.istitle(),
+        "word.isdigit()": word.isdigit(),
+    }
+
+
 def of_words(sentence: Sentence | Words) -> Items:
     """Compute features of words as the tutorial of sklearn-crfsuite does."""
     words = sentence["word"]
-    items: Items = [
-        {
-            "bias": 1.0,
-            "word.lower()": word.lower(),
-            "word[-3:]": word[-3:],
-            "word[-2:]": word[-2:],
-            "word.isupper()": word.isupper(),
-            "word.istitle()": word.istitle(),
-            "word.isdigit()": word.isdigit(),
-        }
-        for word in words
-    ]
+    items: Items = [word_features(word) for word in words]
     for place, item in enumerate(items):
         for end, offset, near in (("BOS", "-1", place - 1), ("EOS", "+1", place + 1)):
             if 0 <= near < len(words):

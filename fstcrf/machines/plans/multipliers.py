@@ -98,8 +98,8 @@ class Multipliers:
         row = rows.repeat(np.arange(len(rows)))
         value = np.zeros((len(rows), len(self._most)))
         best, lowest, before = value.copy(), np.full(len(rows), np.inf), np.zeros_like(value)
-        spread = _spread(node, rows)[:, None]
-        unit, step = np.exp2(np.frexp(spread)[1] - _BITS), _FIRST * spread + before
+        deviation = _mean_deviation(node, rows)[:, None]
+        unit, step = np.exp2(np.frexp(deviation)[1] - _BITS), _FIRST * deviation + before
         for _ in range(_STEPS):
             shifted = _shifted(batch, self._factor, (value @ self._states)[row])
             path, score = kernel.best_paths(shifted)
@@ -124,7 +124,7 @@ def _shifted(batch: kernel.Bound, factor: int, less: Floats) -> kernel.Bound:
     return kernel.Bound(batch.machine, batch.bounds, tuple(values), checked=True)
 
 
-def _spread(node: Floats, rows: Ragged) -> Floats:
+def _mean_deviation(node: Floats, rows: Ragged) -> Floats:
     """Return the mean deviation of the potentials of a token, float64 [B]."""
     finite = np.isfinite(node)
     count = np.maximum(finite.sum(axis=1), 1)

@@ -27,7 +27,7 @@ from fstcrf.text.features import literal as literals
 from fstcrf.text.features.design import Design
 from fstcrf.text.features.index import FeatureIndex
 from fstcrf.text.features.keys import IndexArrays, Metadata, check_kind
-from fstcrf.text.features.literal import LiteralIndex, LiteralSentence, TokenRows
+from fstcrf.text.features.literal import LiteralIndex, LiteralSentence, SentenceRows
 from fstcrf.text.features.template import tape_column
 
 FeatureFunction: TypeAlias = Callable[[Sentence], Sequence[Any]]
@@ -163,7 +163,7 @@ class FunctionIndex:
 
         return design
 
-    def of_one(self, sentence: Sentence) -> TokenRows:
+    def of_one(self, sentence: Sentence) -> SentenceRows:
         """Return the rows of `design` of one sentence, in less time; errors as for `build`."""
         (computed,) = self.compute([sentence], 0, 1)
         with self._located([sentence], 0):

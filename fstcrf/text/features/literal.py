@@ -39,7 +39,7 @@ LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[s
 KIND = "literal"
 VERSION = 1
 
-TokenRows: TypeAlias = "tuple[list[int], list[int], Singles | None]"
+SentenceRows: TypeAlias = "tuple[list[int], list[int], Singles | None]"
 """The bounds [T + 1] of a sentence's tokens among its rows, the rows, and their values or None."""
 
 _Key: TypeAlias = "str | tuple[str, object]"
@@ -151,7 +151,7 @@ class LiteralIndex:
         """
         return self._rows(_Tokens(data))
 
-    def of_one(self, sentence: LiteralSentence) -> TokenRows:
+    def of_one(self, sentence: LiteralSentence) -> SentenceRows:
         """Return the rows of `design` of one sentence, in less time; errors as of `design`.
 
         Attributes with the value 0 are absent.
@@ -165,7 +165,7 @@ class LiteralIndex:
             token_rows = node.indptr.tolist(), node.index.tolist(), node.value
         return token_rows
 
-    def _recalled(self, sentence: LiteralSentence, new: list[_Key]) -> TokenRows | None:
+    def _recalled(self, sentence: LiteralSentence, new: list[_Key]) -> SentenceRows | None:
         """Return the rows of a sentence if all are remembered, or append those that are not.
 
         Sentences with a token that is neither a list of strings nor a flat dict have neither.
