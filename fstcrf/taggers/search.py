@@ -335,7 +335,7 @@ class Search:
             where, raised = incumbents.promising(sentence, total)
             self._complete_batches(prefixes, normaliser, where, raised)
         else:  # several prefixes may have the same visible labels
-            for part in _in_turns(sentence, total, len(total)):
+            for part in _in_turns(sentence, total, 1, 4, len(total)):
                 where = part[total[part] > incumbents.threshold[sentence[part]]]
                 self._complete_batches(prefixes, normaliser, where, incumbents.threshold)
 
@@ -369,7 +369,7 @@ class Search:
         prefixes, open_ = nodes.prefixes, np.ones(len(nodes), dtype=bool)
         nodes.upper = self._limited(prefixes, nodes.normaliser, nodes.upper)
         size = _FEW_TOKENS if self.rule.has_deadline else _PATH_TOKENS
-        for turn in _in_turns(prefixes.sentence, nodes.upper, most):
+        for turn in _in_turns(prefixes.sentence, nodes.upper, _COMPLETED, most):
             promising = turn[nodes.upper[turn] > self._threshold(prefixes.select(turn))]
             for part in prefixes.rows.select(promising).runs(max(1, size // self.n)):
                 if self._expired:
@@ -625,11 +625,11 @@ def _batches(sentence: Longs, lengths: Longs, n: int, tokens: int) -> Iterator[t
             yield slice(place, min(place + step, stop)), max(1, _PART_TOKENS // length)
 
 
-def _in_turns(sentence: Longs, total: Floats, most: int) -> Iterator[Longs]:
-    """Yield the best prefix of each sentence, the next three, and others, at most `most`."""
+def _in_turns(sentence: Longs, total: Floats, *ends: int) -> Iterator[Longs]:
+    """Yield the best prefixes of each sentence, up to each of these ranks, which rise."""
     order = np.lexsort((-total, sentence))
     rank = ranks(sentence[order])
-    for first, end in pairwise(sorted({0, 1, min(4, most), most})):
+    for first, end in pairwise((0, *ends)):
         part = order[(rank >= first) & (rank < end)]
         if len(part):
             yield np.sort(part)
