@@ -248,8 +248,12 @@ static inline void pruned_axes(tensor *m, const double *x) {
     for (int64_t q = 0; q < m->Q; q++, x += m->plane) {
         double *out = m->x + q * m->plane;
         const int64_t kept = keep_rows(m, x, m->y);
-        const block last = block_of(kept, m->S, P, m->y, P, 1, m->axis[1].turned, m->best);
-        product_max(&last);
+        if (m->axis[1].full) {
+            listed_rows(MAX_PLUS, WHOLE, &m->axis[1], BACKWARD, P, kept, NULL, m->y, m->best, m->y);
+        } else {
+            const block last = block_of(kept, m->S, P, m->y, P, 1, m->axis[1].turned, m->best);
+            product_max(&last);
+        }
         const block first = block_of(S, kept, P, m->columns, kept, 1, m->best, out);
         product_max(&first);
     }

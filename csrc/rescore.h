@@ -14,9 +14,9 @@
 
 #include "recursion.h"
 
-#define GROUP 32         /* sentences */
-#define GROUP_TOKENS 512 /* a group of several sentences has at most as many */
-#define WAITING 64       /* rows of variants that have branched off */
+#define GROUP 64          /* sentences */
+#define GROUP_TOKENS 1024 /* a group of several sentences has at most as many */
+#define WAITING 64        /* rows of variants that have branched off */
 
 /* A variant in the tree of variants: it branches off from a variant before it, its parent. */
 typedef struct {

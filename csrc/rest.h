@@ -95,14 +95,24 @@ FC_INLINE void listed_row(const semiring K, const int sorted, const spokes *s,
 FC_INLINE void listed_lanes(const semiring K, const int sorted, const spokes *s, int64_t W,
                             const double *x, double *y) {
     for (int64_t j = 0; j < s->S; j++) {
-        reg sum[LANE_REGS];
-        UNROLLED for (int g = 0; g < LANE_REGS; g++) sum[g] = (reg){0} + none(K);
-        for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
+        reg sum[LANE_REGS], other[LANE_REGS];
+        UNROLLED for (int g = 0; g < LANE_REGS; g++) sum[g] = other[g] = (reg){0} + none(K);
+        int64_t k = s->row[j];
+        for (; K == MAX_PLUS && k + 1 < s->row[j + 1]; k++) { /* two chains, in any order */
+            const reg *v = (const reg *)(x + s->other[k] * W);
+            UNROLLED for (int g = 0; g < LANE_REGS; g++) other[g] =
+                fold(K, other[g], s->weight[sorted ? k : s->arc[k]], v[g]);
+            v = (const reg *)(x + s->other[++k] * W);
+            UNROLLED for (int g = 0; g < LANE_REGS; g++) sum[g] =
+                fold(K, sum[g], s->weight[sorted ? k : s->arc[k]], v[g]);
+        }
+        for (; k < s->row[j + 1]; k++) {
             const reg *v = (const reg *)(x + s->other[k] * W);
             UNROLLED for (int g = 0; g < LANE_REGS; g++) sum[g] =
                 fold(K, sum[g], s->weight[sorted ? k : s->arc[k]], v[g]);
         }
-        UNROLLED for (int g = 0; g < LANE_REGS; g++)((reg *)(y + j * W))[g] = sum[g];
+        UNROLLED for (int g = 0; g < LANE_REGS; g++)((reg *)(y + j * W))[g] =
+            K == MAX_PLUS ? reg_max(sum[g], other[g]) : sum[g];
     }
 }
 

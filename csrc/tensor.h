@@ -259,7 +259,7 @@ static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t toke
         const int64_t lost = m->lost;
         a->shift = 0.0;
         load_rest(m, K, a);
-        if (!a->dense || !(m->whole || (m->pruned && K == MAX_PLUS))) return;
+        if (!a->dense || !(m->whole || (m->pruned && K == MAX_PLUS && !a->last))) return;
         m->lost = lost; /* all scores are loaded next, including these */
     } else {
         a->shift = shift_of(K, n, score);

@@ -7,6 +7,7 @@ batch or on the number of threads, to the bit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from fstcrf.kernel.blocks import LongSentence, portions, runs
 from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib, patiently
+from fstcrf.lazy import made_once
 
 _RANKED = 64  # cost of a token of each further path, in multiply-adds
 
@@ -64,7 +66,8 @@ class AxisPosterior(NamedTuple):
     entropy: Floats | None = None
 
 
-class Variants(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Variants:
     """Sentences with other node potentials at some tokens.
 
     Parameters
@@ -87,7 +90,7 @@ class Variants(NamedTuple):
     place: Ints
     node: Floats
 
-    @property
+    @made_once
     def order(self) -> Longs:
         """The variants by sentence, and within it by changes, last first, int64 [C].
 
@@ -363,13 +366,13 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     ShapeError
         Arrays that disagree.
     """
-    sentence, ptr, token, place, node = variants
+    sentence, ptr, token = variants.sentence, variants.ptr, variants.token
+    place, node, order = variants.place, variants.node, variants.order
     count, changes = len(sentence), len(token)
     total = np.empty(count)
     where = ffi.new("int64_t *")
     if len(ptr) != count + 1 or int(ptr[-1]) != changes:
         raise ShapeError(f"ptr ends at {int(ptr[-1])}, expected the number of changes, {changes}")
-    order = variants.order
     for first, end in _runs_of_variants(batch, variants, order):
         begin, stop = 0, batch.n_sentences
         if end - first < count:

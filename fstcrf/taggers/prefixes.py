@@ -402,7 +402,8 @@ class RescoringContext:
         if self.legal is not self.plain:
             evidence = self.potentials.evidence_scores
             evidence = None if evidence is None else evidence[changed.tokens[changed.first]]
-            variants = variants._replace(node=stage.scored(changed.node, evidence, changed.mask))
+            scored = stage.scored(changed.node, evidence, changed.mask)
+            variants = replace(variants, node=scored)
         best = kernel.rescored(self.legal, variants, best=True)
         dead = np.flatnonzero(self.dead[prefixes.sentence])
         if len(dead):  # the reference labelling has no recursion to start from

@@ -57,8 +57,9 @@ _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
 _FEW_TOKENS = 1_000  # tokens in a batch of prefixes under hard rules, before a deadline
 _CANDIDATES = 16  # labellings of the product for each sentence, at least
-_LISTED = 8, 128  # labellings without hard rules, for each that is wanted under them
-_COMPLETED = 4  # prefixes of a sentence in a round, at least, that are completed under hard rules
+_LISTED = 8  # labellings without hard rules, for each that is wanted under them
+_COMPLETED = 12  # prefixes of a sentence in a round, at least, that are completed under hard rules
+_AGAIN = 64  # labellings of the first tape in the first round under hard rules
 _PART_TOKENS = 20_000  # tokens in a batch of prefixes of one sentence, or before a deadline
 
 
@@ -115,7 +116,8 @@ class Search:
         return Incumbents(self.offsets, self.n, len(self.visible), repeated=not self.all_visible)
 
     def _expand_all(self) -> None:
-        wanted, tapes = min(_FIRST, self.budget), range(len(self.frontier))
+        first = _FIRST if self.ruled is self.stages else _AGAIN
+        wanted, tapes = min(first, self.budget), range(len(self.frontier))
         while self.budget > 1 and not self._expired and any(map(self._open_nodes, tapes)):
             for k in range(self.last):
                 self._expand_tape(k, wanted)
@@ -333,7 +335,7 @@ class Search:
             where, raised = incumbents.promising(sentence, total)
             self._complete_batches(prefixes, normaliser, where, raised)
         else:  # several prefixes may have the same visible labels
-            for part in _in_turns(sentence, total, len(total)):
+            for part in _in_turns(sentence, total, 1, 4, len(total)):
                 where = part[total[part] > incumbents.threshold[sentence[part]]]
                 self._complete_batches(prefixes, normaliser, where, incumbents.threshold)
 
@@ -367,7 +369,7 @@ class Search:
         prefixes, open_ = nodes.prefixes, np.ones(len(nodes), dtype=bool)
         nodes.upper = self._limited(prefixes, nodes.normaliser, nodes.upper)
         size = _FEW_TOKENS if self.rule.has_deadline else _PATH_TOKENS
-        for turn in _in_turns(prefixes.sentence, nodes.upper, most):
+        for turn in _in_turns(prefixes.sentence, nodes.upper, _COMPLETED, most):
             promising = turn[nodes.upper[turn] > self._threshold(prefixes.select(turn))]
             for part in prefixes.rows.select(promising).runs(max(1, size // self.n)):
                 if self._expired:
@@ -396,10 +398,10 @@ class Search:
         size, tokens = len(prefixes.sentence), int(prefixes.rows.offsets[-1])
         score, bound = np.full((size, n), -np.inf), np.full(size, -np.inf)
         path, rest = np.full((n, tokens), -1, np.int32), np.arange(size)
-        for listed in () if self.stages[k].observed else _LISTED:
-            runs = prefixes.rows.select(rest).runs(max(1, _PATH_TOKENS // (listed * n)))
+        if not self.stages[k].observed:
+            runs = prefixes.rows.runs(max(1, _PATH_TOKENS // (_LISTED * n)))
             left = [
-                self._list_under_rules(k, prefixes, rest[slice(*run)], listed * n, score, path)
+                self._list_under_rules(k, prefixes, rest[slice(*run)], _LISTED * n, score, path)
                 for run in runs
             ]
             rest = np.concatenate([rest[:0], *left])
@@ -623,11 +625,11 @@ def _batches(sentence: Longs, lengths: Longs, n: int, tokens: int) -> Iterator[t
             yield slice(place, min(place + step, stop)), max(1, _PART_TOKENS // length)
 
 
-def _in_turns(sentence: Longs, total: Floats, most: int) -> Iterator[Longs]:
-    """Yield the best prefix of each sentence, the next three, and others, at most `most`."""
+def _in_turns(sentence: Longs, total: Floats, *ends: int) -> Iterator[Longs]:
+    """Yield the best prefixes of each sentence, up to each of these ranks, which rise."""
     order = np.lexsort((-total, sentence))
     rank = ranks(sentence[order])
-    for first, end in pairwise(sorted({0, 1, min(4, most), most})):
+    for first, end in pairwise((0, *ends)):
         part = order[(rank >= first) & (rank < end)]
         if len(part):
             yield np.sort(part)
