@@ -9,9 +9,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "arcs.h"
 #include "fstcrf.h"
 #include "heap.h"
-#include "vec.h"
 
 #define STOP (-1) /* the choice to end; before all arcs */
 
@@ -155,80 +155,28 @@ fc_status fc_acyclic_lengths(const fc_acyclic *m, const int32_t *label, int32_t 
     return FC_OK;
 }
 
+static arc_list arcs_of_states(const fc_acyclic *m, const double *suffix, const double *lost) {
+    return (arc_list){m->score, m->target, suffix, lost};
+}
+
 fc_status fc_acyclic_best_suffix(const fc_acyclic *m, double *suffix) {
-    for (int64_t s = m->S - 1; s >= 0; s--) {
-        double best = m->final[s];
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            const double value = m->score[a] + suffix[m->target[a]];
-            best = value > best ? value : best;
-        }
-        suffix[s] = best;
-    }
+    const arc_list arcs = arcs_of_states(m, suffix, NULL);
+    for (int64_t s = m->S - 1; s >= 0; s--)
+        suffix[s] = best_arc_score(&arcs, m->row[s], m->row[s + 1], m->final[s]);
     return FC_OK;
 }
 
-/* Score of arc a and all its continuations, minus `top`. */
-FC_INLINE double worth(const fc_acyclic *m, const double *suffix, const double *lost, int64_t a,
-                       double top) {
-    const int32_t t = m->target[a];
-    return fc_plus(m->score[a], suffix[t], lost[t], top);
-}
-
-/* The largest log of a choice at s, minus `top`. */
-static double largest_choice(const fc_acyclic *m, const double *suffix, const double *lost,
-                             int64_t s, double top) {
-    double most = m->final[s] - top;
-    for (int64_t a = m->row[s]; a < m->row[s + 1]; a++)
-        most = fc_larger(most, worth(m, suffix, lost, a, top));
-    return most;
-}
-
-#define FEW 4 /* arcs: below this, vectors of exponentials are slower */
-
-/* exp(worth - top - shift) of the arcs that leave s, in `share`, and of ending, in *stop; returns their
-   sum. */
-FC_INLINE double weigh(const fc_acyclic *m, const double *suffix, const double *lost, int64_t s,
-                       double top, double shift, double *restrict share, double *stop) {
-    const int64_t begin = m->row[s], end = m->row[s + 1];
-    double sum = 0.0;
-    if (end - begin < FEW) {
-        for (int64_t a = begin; a < end; a++) {
-            const double weight = fc_exp(worth(m, suffix, lost, a, top) - shift);
-            sum += weight;
-            share[a] = weight;
-        }
-    } else {
-        for (int64_t a = begin; a < end; a++)
-            share[a] = fc_exp(worth(m, suffix, lost, a, top) - shift);
-        for (int64_t a = begin; a < end; a++) sum += share[a];
-    }
-    *stop = fc_exp(m->final[s] - top - shift);
-    return sum + *stop;
-}
-
 /* Each suffix is stored with its rounding error: the suffix of the first state is as exact as one
- * addition. Shares are divided by their sum: at many similar states, its distance from one would have
- * the same sign. */
+ * addition. */
 fc_status fc_acyclic_sums(const fc_acyclic *m, double *suffix, double *lost, double *stop,
                           double *share) {
+    const arc_list arcs = arcs_of_states(m, suffix, lost);
     int coarse = 0;
     for (int64_t s = m->S - 1; s >= 0; s--) {
-        double best = m->final[s], sum = 1.0, shift = 0.0;
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            const double value = m->score[a] + suffix[m->target[a]];
-            best = value > best ? value : best;
-        }
-        stop[s] = 0.0;
-        if (best == FC_NEVER) {
-            for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) share[a] = 0.0;
-        } else {
-            if (coarse) shift = largest_choice(m, suffix, lost, s, best);
-            sum = weigh(m, suffix, lost, s, best, shift, share, stop + s);
-            const double each = 1.0 / sum;
-            for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) share[a] *= each;
-            stop[s] *= each;
-        }
-        fc_keep(best, shift + log(sum), suffix + s, lost + s);
+        const int64_t begin = m->row[s], end = m->row[s + 1];
+        const double final = m->final[s], best = best_arc_score(&arcs, begin, end, final);
+        const double rest = sum_arcs(&arcs, begin, end, final, best, coarse, share, stop + s);
+        fc_keep(best, rest, suffix + s, lost + s);
         coarse |= fabs(lost[s]) > FC_MOST_LOST;
     }
     return FC_OK;
