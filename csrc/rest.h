@@ -149,38 +149,24 @@ FC_APART void listed_exps(const spokes *s, int64_t W, const double *x, const dou
 
 /* --- The largest cells of lanes ---------------------------------------------------------------- */
 
-/* The next largest of each lane after (top, best), the first of equal ones. */
-static inline void next_rank(int64_t S, int64_t W, const double *x, const double *top,
-                             const int64_t *best, double *next, int64_t *at) {
+/* The next largest of each lane after (top, best), the first of equal ones. `first`: the largest of all,
+ * and its first position; -1: all are -inf. */
+FC_INLINE void find_rank(const int first, int64_t S, int64_t W, const double *x, const double *top,
+                         const int64_t *best, double *next, int64_t *at) {
     for (int g = 0; g < LANE_REGS; g++) {
-        const reg limit = ((const reg *)top)[g];
-        const reg_mask behind = ((const reg_mask *)best)[g];
+        const reg limit = first ? (reg){0} : ((const reg *)top)[g];
+        const reg_mask behind = first ? (reg_mask){0} : ((const reg_mask *)best)[g];
         reg most = (reg){0} + FC_NEVER;
         reg_mask where = (reg_mask){0} - 1, place = (reg_mask){0};
         for (int64_t i = 0; i < S; i++, place += 1) {
             const reg v = ((const reg *)(x + i * W))[g];
-            const reg_mask open = (v < limit) | ((v == limit) & (place > behind));
-            const reg_mask better = open & (v > most);
-            most = (reg)(((reg_mask)v & better) | ((reg_mask)most & ~better));
+            reg_mask better = v > most;
+            if (!first) better &= (v < limit) | ((v == limit) & (place > behind));
+            most = first ? reg_max(most, v)
+                         : (reg)(((reg_mask)v & better) | ((reg_mask)most & ~better));
             where = (place & better) | (where & ~better);
         }
         ((reg *)next)[g] = most;
-        ((reg_mask *)at)[g] = where;
-    }
-}
-
-/* The largest of each lane, and its first position; -1: all are -inf. */
-static inline void first_rank(int64_t S, int64_t W, const double *x, double *top, int64_t *at) {
-    for (int g = 0; g < LANE_REGS; g++) {
-        reg most = (reg){0} + FC_NEVER;
-        reg_mask where = (reg_mask){0} - 1, place = (reg_mask){0};
-        for (int64_t i = 0; i < S; i++, place += 1) {
-            const reg v = ((const reg *)(x + i * W))[g];
-            const reg_mask better = v > most;
-            most = reg_max(most, v);
-            where = (place & better) | (where & ~better);
-        }
-        ((reg *)top)[g] = most;
         ((reg_mask *)at)[g] = where;
     }
 }
@@ -195,9 +181,9 @@ typedef struct {
 FC_APART void rank_next(ranking *r, int64_t S, int64_t W, const double *x) {
     const int64_t k = r->known++;
     if (k == 0) {
-        first_rank(S, W, x, r->top[0], r->place[0]);
+        find_rank(1, S, W, x, NULL, NULL, r->top[0], r->place[0]);
     } else {
-        next_rank(S, W, x, r->top[k - 1], r->place[k - 1], r->top[k], r->place[k]);
+        find_rank(0, S, W, x, r->top[k - 1], r->place[k - 1], r->top[k], r->place[k]);
     }
 }
 
@@ -433,7 +419,7 @@ static inline void lane_exps(const spokes *s, int64_t W, const double *x, const 
                              double *y, double *e) {
     double top[FC_LANES], total[FC_LANES];
     int64_t place[FC_LANES];
-    first_rank(s->S, W, x, top, place);
+    find_rank(1, s->S, W, x, NULL, NULL, top, place);
     for (int64_t l = 0; l < FC_LANES; l++) top[l] = finite_or_zero(top[l]);
     for (int64_t i = 0; i < s->S; i++)
         for (int64_t l = 0; l < FC_LANES; l++) e[i * FC_LANES + l] = fc_exp(x[i * W + l] - top[l]);
