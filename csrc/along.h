@@ -8,6 +8,22 @@
 
 #define FAINT_SUM 1e-200
 
+/* log sum over j of exp(x[j] + y[j]) */
+static inline double fc_log_sum(int64_t n, const double *x, const double *y) {
+    double best = FC_NEVER, sum = 0.0;
+    for (int64_t j = 0; j < n; j++) best = fc_larger(best, x[j] + y[j]);
+    if (best == FC_NEVER) return best;
+    for (int64_t j = 0; j < n; j++) sum += fc_exp(x[j] + y[j] - best);
+    return best + fc_log(sum);
+}
+
+/* log Z from the log of what is left after the amounts w were subtracted at n tokens. */
+static inline double fc_whole(int64_t n, const double *w, double rest) {
+    fc_total sum = {rest, 0.0};
+    for (int64_t t = 0; t < n; t++) fc_add(&sum, w[t]);
+    return fc_value(sum);
+}
+
 /* y[j] = log sum over i < S of exp(x[i] + pair[i][j]), j < P; `linear` has exp(pair - top). Columns
  * from S to P are -inf in x, and 0 in `linear`.
  *   row, sum [P]  scratch */

@@ -141,33 +141,10 @@ static double forward(counting *v, int64_t first, int64_t T, const double *node,
         if (v->m->moving) load_arcs(v, first + t + 1);
         for (int64_t q = 0; q < v->Q; q++) along(v, X + q * P, v->F + (t + 1) * v->plane + q * P);
     }
-    const double *X = v->X + (T - 1) * v->plane;
-    double best = FC_NEVER, sum = 0.0;
+    fc_fill(v->plane, FC_NEVER, v->B);
     for (int64_t q = 0; q < v->Q; q++)
-        for (int64_t s = 0; s < S; s++) {
-            const double value = X[q * P + s] + v->m->final[s] + v->m->end[q];
-            v->B[q * P + s] = v->m->final[s] + v->m->end[q];
-            best = fc_larger(best, value);
-        }
-    if (best == FC_NEVER) return best;
-    for (int64_t q = 0; q < v->Q; q++)
-        for (int64_t s = 0; s < S; s++) sum += fc_exp(X[q * P + s] + v->B[q * P + s] - best);
-    return best + fc_log(sum);
-}
-
-static double whole(const counting *v, int64_t T, double rest) {
-    fc_total sum = {rest, 0.0};
-    for (int64_t t = 0; t < T; t++) fc_add(&sum, v->w[t]);
-    return fc_value(sum);
-}
-
-/* log sum over j of exp(x[j] + y[j]). */
-static double log_sum(int64_t n, const double *x, const double *y) {
-    double best = FC_NEVER, sum = 0.0;
-    for (int64_t j = 0; j < n; j++) best = fc_larger(best, x[j] + y[j]);
-    if (best == FC_NEVER) return best;
-    for (int64_t j = 0; j < n; j++) sum += fc_exp(x[j] + y[j] - best);
-    return best + fc_log(sum);
+        for (int64_t s = 0; s < S; s++) v->B[q * P + s] = v->m->final[s] + v->m->end[q];
+    return fc_log_sum(v->plane, v->X + (T - 1) * v->plane, v->B);
 }
 
 /* B of a token from G of the next, in one state of the automaton, only at states in which X is alive.
@@ -185,7 +162,7 @@ static void follow(counting *v, const double *X, const double *G, double log_z, 
         const double *restrict linear = v->linear + i * P, *restrict arc = v->arc + i * P;
         const double sum = fc_dot(P, linear, column), scale = X[i] + cg + v->highest - log_z;
         const int plain = sum > FAINT_SUM;
-        B[i] = plain ? cg + v->highest + fc_log(sum) : log_sum(S, arc, G);
+        B[i] = plain ? cg + v->highest + fc_log(sum) : fc_log_sum(S, arc, G);
         if (pair == NULL || B[i] == FC_NEVER) continue;
         double *restrict own = pair + i * S;
         if (plain && scale < STEEP) {
@@ -276,7 +253,7 @@ fc_status fc_counter_sums(const fc_counter *counter, int64_t B, const int64_t *o
         *where = b;
         if (state != NULL) fc_fill(T * counter->S, 0.0, state + first * counter->S);
         const double rest = forward(&v, first, T, node, kind);
-        log_z[b] = whole(&v, T, rest);
+        log_z[b] = fc_whole(T, v.w, rest);
         if (isnan(log_z[b]) || log_z[b] == (double)INFINITY) return FC_ENUMERIC;
         if (log_z[b] > FC_NEVER) backward(&v, first, T, node, kind, rest, &out);
     }
