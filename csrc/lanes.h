@@ -7,7 +7,7 @@
 #ifndef FSTCRF_LANES_H
 #define FSTCRF_LANES_H
 
-#include "blocks.h"
+#include "recursion.h"
 
 /* Sums have rounding errors: a span is dropped a little below the floor. */
 #define SLACK (1.0 - 1e-9)
@@ -258,8 +258,8 @@ FC_INLINE void weigh_cell(semiring K, int64_t n, double w, double mass, const do
 
 /* s->value[lane] = sum of its weights times the weights of a tensor, divided by `mass`. With `closing`,
  * only cells count in which a span may end. */
-FC_INLINE void weigh_lanes_in(follower *s, semiring K, int64_t k, const double *row, double mass,
-                              int closing, double *restrict value) {
+FC_INLINE void weigh_lanes(follower *s, semiring K, int64_t k, const double *row, double mass,
+                           int closing, double *restrict value) {
     const int64_t n = s->open[k], first = s->base[k];
     const double *x = s->x + first * s->W;
     clear_lanes(SUM_TIMES, n, value);
@@ -270,15 +270,6 @@ FC_INLINE void weigh_lanes_in(follower *s, semiring K, int64_t k, const double *
         weigh_cell(K, n, w, mass, x, value);
     }
     if (K == SUM_TIMES) scale_lanes(SUM_TIMES, n, 1.0 / mass, value);
-}
-
-static void weigh_lanes(follower *s, semiring K, int64_t k, const double *row, double mass,
-                        int closing, double *restrict value) {
-    if (K == SUM_TIMES) {
-        weigh_lanes_in(s, SUM_TIMES, k, row, mass, closing, value);
-    } else {
-        weigh_lanes_in(s, LOG_PLUS, k, row, mass, closing, value);
-    }
 }
 
 /* Keeps the lanes of a type with a value above a floor, or with given spans. */
@@ -301,8 +292,8 @@ static void keep_lanes(follower *s, int64_t k, double floor, double *lanes) {
 }
 
 /* Reads the token: its potentials, the scale of F, the residual automaton. */
-FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k,
-                             const double *node, double scale) {
+FC_INLINE void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, const double *node,
+                          double scale) {
     const int64_t n = s->open[k], W = s->W;
     const int64_t *cell = s->cell + s->base[k];
     double *x = s->x + s->base[k] * W, *y = s->y + s->base[k] * W;
@@ -322,15 +313,6 @@ FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k
                       y + (r->target[e] * plane + i) * W);
         }
     for (int64_t i = 0; i < s->count[k]; i++) memcpy(x + i * W, y + i * W, (size_t)n * sizeof *x);
-}
-
-static void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, const double *node,
-                       double scale) {
-    if (K == SUM_TIMES) {
-        read_lanes_in(s, m, SUM_TIMES, k, node, scale);
-    } else {
-        read_lanes_in(s, m, LOG_PLUS, k, node, scale);
-    }
 }
 
 /* The outer index of row r of an axis after the axis of the spans. */
@@ -360,7 +342,7 @@ static void dense_lanes(const follower *s, const loaded_axis *a, int64_t P, int6
 }
 
 /* Steps along one axis: the carrying arcs on the axis of the spans, all arcs on the others. */
-FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
+FC_INLINE void step_lanes(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
     const loaded_axis *a = &m->axis[d];
     const int64_t own = s->labels->axis, n = s->open[k], W = s->W;
     const int64_t size = s->states[k + 1] - s->states[k];
@@ -392,14 +374,6 @@ FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k
             double *out = y + (r * S + j) * post * W;
             for (int64_t l = 0; l < post; l++) add_lanes(K, n, w, in + l * W, out + l * W);
         }
-    }
-}
-
-static void step_lanes(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
-    if (K == SUM_TIMES) {
-        step_lanes_in(s, m, SUM_TIMES, k, d);
-    } else {
-        step_lanes_in(s, m, LOG_PLUS, k, d);
     }
 }
 

@@ -16,38 +16,62 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t B, int64_t longest) {
     return alone + (B < w.fewest ? 0 : abreast);
 }
 
-/* Prepares for sentences side by side; 0: not possible for this machine. */
-static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const int64_t *offsets,
-                        double *work) {
+/* The sentences of a batch that have tokens: in groups by length, computed together or not, or one by
+ * one. */
+typedef struct {
+    tensor m;
+    side_by_side w;
+    group g;
+    int abreast, together; /* groups; this one is computed together */
+    int64_t end, at;
+    const int64_t *offsets;
+} batch;
+
+static int64_t length_of(const batch *v, int64_t b) { return v->offsets[b + 1] - v->offsets[b]; }
+
+/* Scores sentences without tokens, unless score is NULL; returns the first free double. */
+static double *begin_batch(batch *v, const fc_machine *machine, int64_t B, const int64_t *offsets,
+                           double *score, double *work) {
     const int64_t longest = longest_of(B, offsets);
-    if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return 0;
-    if (is_matrix(m->axis) && K == MAX_PLUS && m->forgets)
-        return 0; /* best paths: rows are faster */
-    lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, 0, longest));
-    m->brief = 0;
-    load_static(m, K);
-    by_length(B, offsets, longest, w->order);
-    return 1;
+    v->end = B;
+    v->offsets = offsets;
+    v->at = v->g.n = v->abreast = v->together = 0; /* clearing all of it would take too long */
+    for (int64_t b = 0; b < B && score != NULL; b++)
+        if (offsets[b] == offsets[b + 1]) score[b] = machine->empty;
+    return work + lay_out_tensor(&v->m, machine, longest, work);
 }
 
-/* Scores sentences without tokens; returns the number of the others, which are first in the order by
-   length. */
-static int64_t score_empty(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                           double *score) {
-    int64_t full = 0;
-    for (int64_t b = 0; b < B; b++) {
-        const int has_tokens = offsets[b] < offsets[b + 1];
-        full += has_tokens;
-        if (!has_tokens && score != NULL) score[b] = machine->empty;
+/* Sentences side by side, where the machine has lanes. */
+static void take_abreast(batch *v, semiring K, double *work) {
+    const tensor *m = &v->m;
+    const int64_t B = v->end, *offsets = v->offsets, longest = longest_of(B, offsets);
+    if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return;
+    if (is_matrix(m->axis) && K == MAX_PLUS && m->forgets) return; /* best paths: rows are faster */
+    lay_out_side_by_side(&v->w, m, B, longest, work + fc_machine_work(m->machine, 0, longest));
+    v->abreast = 1;
+    v->m.brief = 0;
+    load_static(&v->m, K);
+    by_length(B, offsets, longest, v->w.order); /* sentences without tokens are last */
+    while (v->end > 0 && length_of(v, v->w.order[v->end - 1]) == 0) v->end--;
+}
+
+/* The next group; 0: there is none. */
+static int next_group(batch *v) {
+    group *g = &v->g;
+    v->at += g->n;
+    if (!v->abreast)
+        while (v->at < v->end && length_of(v, v->at) == 0) v->at++;
+    if (v->at >= v->end) return 0;
+    if (v->abreast) {
+        v->together = make_group(&v->w, v->end, v->offsets, v->at, g);
+    } else {
+        g->n = 1;
+        g->b[0] = v->at;
+        g->first[0] = v->offsets[v->at];
+        g->T[0] = length_of(v, v->at);
+        g->weight[0] = 1.0;
     }
-    return full;
-}
-
-static void best_alone(tensor *m, int64_t first, int64_t T, int32_t *path, double *score,
-                       int32_t *q) {
-    double top;
-    backward(m, MAX_PLUS, first, T, &top);
-    *score = walk_best(m, first, T, path + first, q);
+    return 1;
 }
 
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -55,24 +79,20 @@ fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *o
     int64_t where;
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
-    tensor m;
-    side_by_side w;
-    group g;
-    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest_of(B, offsets), work));
-    m.forgets = 1;
-    const int64_t full = score_empty(machine, B, offsets, score);
-    const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
-    for (int64_t b = 0; b < B && !abreast; b++)
-        if (offsets[b] < offsets[b + 1])
-            best_alone(&m, offsets[b], offsets[b + 1] - offsets[b], path, score + b, q);
-    for (int64_t at = 0; at < full && abreast; at += g.n) {
-        if (!make_group(&w, full, offsets, at, &g)) {
-            best_alone(&m, g.first[0], g.T[0], path, score + g.b[0], q);
-            continue;
+    batch v;
+    int32_t *q = (int32_t *)begin_batch(&v, machine, B, offsets, score, work);
+    group *g = &v.g;
+    v.m.forgets = 1;
+    take_abreast(&v, MAX_PLUS, work);
+    while (next_group(&v)) {
+        if (v.together) backward_lanes(&v.w, &v.m, MAX_PLUS, g, 0);
+        for (int64_t l = 0; l < g->n; l++) {
+            int32_t *own = path + g->first[l];
+            double top;
+            if (!v.together) backward(&v.m, MAX_PLUS, g->first[l], g->T[l], &top);
+            score[g->b[l]] = v.together ? walk_lane(&v.w, &v.m, g, l, own)
+                                        : walk_best(&v.m, g->first[l], g->T[l], own, q);
         }
-        backward_lanes(&w, &m, MAX_PLUS, &g, 0);
-        for (int64_t l = 0; l < g.n; l++)
-            score[g.b[l]] = walk_lane(&w, &m, &g, l, path + g.first[l]);
     }
     return FC_OK;
 }
@@ -91,44 +111,33 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     if (n < 1 || n > INT32_MAX || !(within >= 0.0)) return FC_EINVAL;
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
-    tensor m;
-    const int64_t N = offsets[B], longest = longest_of(B, offsets);
-    lay_out_tensor(&m, machine, longest, work);
+    batch v;
     queue h;
-    lay_out_queue(&h, &m, n, longest, scratch);
+    tensor *m = &v.m;
+    group *g = &v.g;
+    const int64_t N = offsets[B], longest = longest_of(B, offsets);
+    begin_batch(&v, machine, B, offsets, NULL, work);
+    lay_out_queue(&h, m, n, longest, scratch);
     h.within = within;
     for (int64_t i = 0; i < n * N; i++) path[i] = -1;
     for (int64_t i = 0; i < n * B; i++) score[i] = FC_NEVER;
-    m.forgets = 1;
-    side_by_side w;
-    group g;
-    const int64_t full = score_empty(machine, B, offsets, NULL);
-    const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
-    int together = 0;
-    for (int64_t b = 0, at = 0; b < B; b++) {
-        const int64_t own = abreast ? w.order[b] : b, first = offsets[own];
-        const int64_t T = offsets[own + 1] - first;
-        if (T == 0) {
-            count[own] = machine->empty > FC_NEVER;
-            score[own * n] = machine->empty;
-            continue;
+    for (int64_t b = 0; b < B; b++) {
+        if (offsets[b] == offsets[b + 1]) score[b * n] = machine->empty;
+        count[b] = offsets[b] == offsets[b + 1] && machine->empty > FC_NEVER;
+    }
+    m->forgets = 1;
+    take_abreast(&v, MAX_PLUS, work);
+    while (next_group(&v)) {
+        if (v.together) backward_lanes(&v.w, m, MAX_PLUS, g, 0);
+        for (int64_t l = 0; l < g->n; l++) {
+            const int64_t b = g->b[l], first = g->first[l], T = g->T[l];
+            double top;
+            h.stamp = b + 1;
+            h.floor = floor == NULL ? FC_NEVER : floor[b];
+            if (v.together) suffix_of(&v.w, m, MAX_PLUS, l, T);
+            if (v.together || backward(m, MAX_PLUS, first, T, &top) == DONE)
+                count[b] = walk_nbest(m, &h, first, T, n, N, path, score + b * n);
         }
-        if (abreast && b == at) { /* in the order of lengths */
-            together = make_group(&w, full, offsets, at, &g);
-            if (together) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
-            at += g.n;
-        }
-        double top;
-        h.stamp = own + 1;
-        h.floor = floor == NULL ? FC_NEVER : floor[own];
-        count[own] = 0;
-        int found = 1;
-        if (together) {
-            suffix_of(&w, &m, MAX_PLUS, b - (at - g.n), T);
-        } else {
-            found = backward(&m, MAX_PLUS, first, T, &top) == DONE;
-        }
-        if (found) count[own] = walk_nbest(&m, &h, first, T, n, N, path, score + own * n);
     }
     return FC_OK;
 }
@@ -139,28 +148,20 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
     if (!domain_known(domain)) return FC_EINVAL;
     const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
-    tensor m;
-    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
-    m.forgets = 1;
-    side_by_side w;
-    group g;
+    batch v;
     semiring K;
-    const int64_t full = score_empty(machine, B, offsets, log_z);
-    const int abreast = domain != FC_LOG && take_abreast(&w, &m, SUM_TIMES, B, offsets, work);
-    for (*where = 0; *where < B && !abreast; ++*where) {
-        const int64_t first = offsets[*where], T = offsets[*where + 1] - first;
-        if (T == 0) continue;
-        if (backward_sums(&m, first, T, domain, &K, log_z + *where) == LOST) return FC_ERANGE;
-    }
-    for (int64_t at = 0; at < full && abreast; at += g.n) {
-        const int together = make_group(&w, full, offsets, at, &g);
-        load_static(&m, SUM_TIMES);
-        if (together) backward_lanes(&w, &m, SUM_TIMES, &g, 0);
-        for (int64_t l = 0; l < g.n; l++) {
-            *where = g.b[l];
-            log_z[*where] = fc_value(g.total[l]);
-            if (together && !g.lost[l]) continue;
-            if (backward_sums(&m, g.first[l], g.T[l], domain, &K, log_z + *where) == LOST)
+    group *g = &v.g;
+    begin_batch(&v, machine, B, offsets, log_z, work);
+    v.m.forgets = 1;
+    if (domain != FC_LOG) take_abreast(&v, SUM_TIMES, work);
+    while (next_group(&v)) {
+        if (v.together) load_static(&v.m, SUM_TIMES);
+        if (v.together) backward_lanes(&v.w, &v.m, SUM_TIMES, g, 0);
+        for (int64_t l = 0; l < g->n; l++) {
+            *where = g->b[l];
+            if (v.together) log_z[*where] = fc_value(g->total[l]);
+            if (v.together && !g->lost[l]) continue;
+            if (backward_sums(&v.m, g->first[l], g->T[l], domain, &K, log_z + *where) == LOST)
                 return FC_ERANGE;
         }
     }
@@ -177,30 +178,6 @@ static void sentence_answers(const tensor *m, int64_t first, double *const *node
     }
 }
 
-/* Posteriors of states, and sums of the arcs that differ from a rest, for a batch side by side. */
-static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
-                                   const int64_t *offsets, fc_domain domain, const double *weight,
-                                   double *log_z, double *node, double *sum, int64_t *where) {
-    group g;
-    const int64_t full = score_empty(m->machine, B, offsets, log_z);
-    for (int64_t at = 0; at < full; at += g.n) {
-        const int together = make_group(w, full, offsets, at, &g);
-        for (int64_t l = 0; l < g.n && weight != NULL; l++) g.weight[l] = weight[g.b[l]];
-        load_static(m, SUM_TIMES);
-        if (together) posteriors_of_group(w, m, &g, node, sum);
-        for (int64_t l = 0; l < g.n; l++) {
-            *where = g.b[l];
-            log_z[*where] = fc_value(g.total[l]);
-            if (together && !g.lost[l]) continue;
-            const answers out = {
-                .weight = g.weight[l], .node = {node + g.first[l] * m->S}, .sum = {sum}};
-            if (sentence_marginals(m, g.first[l], g.T[l], domain, log_z + *where, &out) == LOST)
-                return FC_ERANGE;
-        }
-    }
-    return FC_OK;
-}
-
 static int any_of(double *const *rows, int64_t n) {
     for (int64_t c = 0; c < n && rows != NULL; c++)
         if (rows[c] != NULL) return 1;
@@ -215,47 +192,48 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     if (!domain_known(domain)) return FC_EINVAL;
     const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
-    tensor m;
-    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
-    for (int64_t c = 0; c < m.n && sum != NULL; c++)
-        if (sum[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, sum[c]);
-    if (m.single) fc_fill(m.axis[0].size, 0.0, m.outer_sum);
-    m.whole = any_of(arc, m.n) || any_of(sum, m.n);
-    side_by_side w;
-    const int few = !any_of(arc, m.n) && entropy == NULL && domain != FC_LOG &&
-                    (!any_of(sum, m.n) || (m.axis[0].full && !m.axis[0].dense));
-    if (few && take_abreast(&w, &m, SUM_TIMES, B, offsets, work)) {
-        const fc_status done = marginals_abreast(&w, &m, B, offsets, domain, weight, log_z, node[0],
-                                                 sum == NULL ? NULL : sum[0], where);
-        if (done == FC_OK && sum != NULL && sum[0] != NULL) collect_outer(&m, sum[0]);
-        return done;
+    batch v;
+    tensor *m = &v.m;
+    group *g = &v.g;
+    begin_batch(&v, machine, B, offsets, log_z, work);
+    for (int64_t c = 0; c < m->n && sum != NULL; c++)
+        if (sum[c] != NULL) fc_fill(m->axis[c].arcs, 0.0, sum[c]);
+    if (entropy != NULL) fc_fill(B, 0.0, entropy);
+    if (m->single) fc_fill(m->axis[0].size, 0.0, m->outer_sum);
+    m->whole = any_of(arc, m->n) || any_of(sum, m->n);
+    /* lanes have posteriors of states, and sums of the arcs that differ from a rest */
+    if (!any_of(arc, m->n) && entropy == NULL && domain != FC_LOG &&
+        (!any_of(sum, m->n) || (m->axis[0].full && !m->axis[0].dense)))
+        take_abreast(&v, SUM_TIMES, work);
+    while (next_group(&v)) {
+        for (int64_t l = 0; l < g->n && weight != NULL; l++) g->weight[l] = weight[g->b[l]];
+        if (v.together) load_static(m, SUM_TIMES);
+        if (v.together) posteriors_of_group(&v.w, m, g, node[0], sum == NULL ? NULL : sum[0]);
+        for (int64_t l = 0; l < g->n; l++) {
+            const int64_t b = *where = g->b[l];
+            if (v.together) log_z[b] = fc_value(g->total[l]);
+            if (v.together && !g->lost[l]) continue;
+            answers out = {.weight = g->weight[l], .entropy = entropy == NULL ? NULL : entropy + b};
+            sentence_answers(m, g->first[l], node, arc, sum, &out);
+            for (int64_t c = 0; c < m->n; c++) /* first tokens have no arcs into them */
+                if (out.arc[c] != NULL) fc_fill(m->axis[c].arcs, 0.0, out.arc[c]);
+            if (sentence_marginals(m, g->first[l], g->T[l], domain, log_z + b, &out) == LOST)
+                return FC_ERANGE;
+        }
     }
-    score_empty(machine, B, offsets, log_z);
-    for (int64_t b = 0; b < B; b++) {
-        const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        if (entropy != NULL) entropy[b] = 0.0;
-        if (T == 0) continue;
-        answers out = {.weight = weight == NULL ? 1.0 : weight[b],
-                       .entropy = entropy == NULL ? NULL : entropy + b};
-        sentence_answers(&m, first, node, arc, sum, &out);
-        for (int64_t c = 0; c < m.n; c++) /* first tokens have no arcs into them */
-            if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
-        *where = b;
-        if (sentence_marginals(&m, first, T, domain, log_z + b, &out) == LOST) return FC_ERANGE;
-    }
-    if (m.single && sum != NULL && sum[0] != NULL && !m.axis[0].axis->moving)
-        collect_outer(&m, sum[0]);
+    if (m->single && sum != NULL && sum[0] != NULL && !m->axis[0].axis->moving)
+        collect_outer(m, sum[0]);
     return FC_OK;
 }
 
 /* Max-marginals of a sentence; with `path`, also its best path. */
-static void max_alone(tensor *m, int64_t first, int64_t T, const answers *out, int32_t *path,
+static void max_alone(tensor *m, const fc_block *b, const answers *out, int32_t *path,
                       double *score, int32_t *q) {
     double top;
-    const outcome result = backward(m, MAX_PLUS, first, T, &top);
-    if (path != NULL) *score = walk_best(m, first, T, path + first, q);
-    if (result == DONE || out->begun != NULL) forward(m, MAX_PLUS, first, T, out);
-    if (result != DONE) fill_answers(m, T, FC_NEVER, out);
+    const outcome result = backward(m, MAX_PLUS, b->first, b->n, &top);
+    if (path != NULL) *score = walk_best(m, b->first, b->n, path + b->first, q);
+    if (result == DONE || out->begun != NULL) forward(m, MAX_PLUS, b, out);
+    if (result != DONE) fill_answers(m, b->n, FC_NEVER, out);
 }
 
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -264,37 +242,31 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
     int64_t where;
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
-    tensor m;
-    side_by_side w;
-    group g;
-    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest_of(B, offsets), work));
-    const int64_t cells = m.Q * m.outer * m.S;
-    const int abreast =
-        begun == NULL && ahead == NULL && take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
-    const int64_t full = score_empty(machine, B, offsets, path == NULL ? NULL : score);
-    for (int64_t b = 0; b < B && !abreast; b++) {
-        const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        if (T == 0) continue;
-        answers out = {.weight = 1.0,
-                       .begun = begun == NULL ? NULL : begun + first * cells,
-                       .ahead = ahead == NULL ? NULL : ahead + first * cells};
-        sentence_answers(&m, first, node, NULL, NULL, &out);
-        max_alone(&m, first, T, &out, path, path == NULL ? NULL : score + b, q);
-    }
-    for (int64_t at = 0; at < full && abreast; at += g.n) {
-        if (!make_group(&w, full, offsets, at, &g)) {
-            const answers out = {.weight = 1.0, .node = {node[0] + g.first[0] * m.S}};
-            max_alone(&m, g.first[0], g.T[0], &out, path, path == NULL ? NULL : score + g.b[0], q);
-            continue;
+    batch v;
+    tensor *m = &v.m;
+    group *g = &v.g;
+    int32_t *q = (int32_t *)begin_batch(&v, machine, B, offsets, path == NULL ? NULL : score, work);
+    const int64_t cells = m->Q * m->outer * m->S;
+    if (begun == NULL && ahead == NULL) take_abreast(&v, MAX_PLUS, work);
+    while (next_group(&v)) {
+        if (v.together) backward_lanes(&v.w, m, MAX_PLUS, g, 1);
+        for (int64_t l = 0; l < g->n; l++) {
+            const fc_block b = whole_sentence(g->first[l], g->T[l]);
+            double *top = path == NULL ? NULL : score + g->b[l];
+            if (!v.together) {
+                answers out = {.weight = 1.0,
+                               .begun = begun == NULL ? NULL : begun + b.first * cells,
+                               .ahead = ahead == NULL ? NULL : ahead + b.first * cells};
+                sentence_answers(m, b.first, node, NULL, NULL, &out);
+                max_alone(m, &b, &out, path, top, q);
+            } else if (path != NULL) {
+                int32_t *own = path + b.first;
+                if (v.w.matrix) suffix_of(&v.w, m, MAX_PLUS, l, b.n);
+                *top =
+                    v.w.matrix ? walk_best(m, b.first, b.n, own, q) : walk_lane(&v.w, m, g, l, own);
+            }
         }
-        backward_lanes(&w, &m, MAX_PLUS, &g, 1);
-        for (int64_t l = 0; l < g.n && path != NULL; l++) {
-            int32_t *own = path + g.first[l];
-            if (w.matrix) suffix_of(&w, &m, MAX_PLUS, l, g.T[l]);
-            score[g.b[l]] = w.matrix ? walk_best(&m, g.first[l], g.T[l], own, q)
-                                     : walk_lane(&w, &m, &g, l, own);
-        }
-        forward_lanes(&w, &m, MAX_PLUS, &g, 0, node[0]);
+        if (v.together) forward_lanes(&v.w, m, MAX_PLUS, g, 0, node[0]);
     }
     return FC_OK;
 }

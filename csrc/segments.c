@@ -46,8 +46,8 @@ static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t s
 }
 
 /* Opens a lane for the spans that begin at token t, if their probability exceeds the floor. */
-FC_INLINE void open_above_in(follower *s, semiring K, double floor, int64_t t,
-                             const double *restrict G, double mass) {
+FC_INLINE void open_above(follower *s, semiring K, double floor, int64_t t,
+                          const double *restrict G, double mass) {
     const double share = 1.0 / mass;
     for (int64_t k = 0; k < s->labels->types; k++) {
         const int64_t *restrict cell = s->cell + s->base[k];
@@ -59,15 +59,6 @@ FC_INLINE void open_above_in(follower *s, semiring K, double floor, int64_t t,
         }
         if (K == SUM_TIMES) sum *= share;
         if (sum > floor * SLACK && s->open[k] < s->W) open_lane(s, k, t, 0, 0);
-    }
-}
-
-static void open_above(follower *s, semiring K, double floor, int64_t t, const double *G,
-                       double mass) {
-    if (K == SUM_TIMES) {
-        open_above_in(s, SUM_TIMES, floor, t, G, mass);
-    } else {
-        open_above_in(s, LOG_PLUS, floor, t, G, mass);
     }
 }
 
@@ -83,7 +74,7 @@ static void open_asked(follower *s, const fc_segment_search *f, int64_t t) {
 }
 
 /* Adds all open spans of a type in one lane: they are counted, not distinguished. */
-static void open_merged(follower *s, semiring K) {
+FC_INLINE void open_merged(follower *s, semiring K) {
     for (int64_t k = 0; k < s->labels->types; k++) {
         double *x = s->x + s->base[k] * s->W;
         if (!s->likely[k]) continue;
@@ -96,8 +87,8 @@ static void open_merged(follower *s, semiring K) {
     }
 }
 
-static void open_spans(follower *s, semiring K, const fc_segment_search *f, int64_t t,
-                       const double *G, double mass) {
+FC_INLINE void open_spans(follower *s, semiring K, const fc_segment_search *f, int64_t t,
+                          const double *G, double mass) {
     if (f->mode == FC_ABOVE) {
         open_above(s, K, f->floor, t, G, mass);
     } else if (f->mode == FC_ASKED) {
@@ -179,8 +170,8 @@ static double read_row(tensor *m, semiring K, const double *node) {
 }
 
 /* The last token of a sentence: all open spans end there. */
-static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t T,
-                              const double *node, double scale) {
+FC_INLINE fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_search *f,
+                                 int64_t T, const double *node, double scale) {
     double mass;
     memcpy(s->read, m->x, (size_t)m->full * sizeof *m->x);
     spread_ends(m, K, m->final, m->ends[1], s->ahead);
@@ -335,7 +326,7 @@ static void carry_plain(follower *s, const tensor *m, int64_t k, const between *
 
 /* The same for any machine; afterwards lanes are in s->x, which is the scratch if the number of axes is
    odd. */
-static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const between *w) {
+FC_INLINE void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const between *w) {
     double *const x = s->x, *const y = s->y;
     read_lanes(s, m, K, k, w->node, w->scale);
     if (w->close != NULL) weigh_lanes(s, K, k, w->close, w->mass, 1, s->value);
@@ -348,8 +339,8 @@ static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const
     s->y = y;
 }
 
-static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_search *f,
-                       const between *w) {
+FC_INLINE fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_search *f,
+                          const between *w) {
     const int plain = is_plain(m, K);
     const double floor = f->mode == FC_ABOVE ? f->floor * SLACK : -1.0;
     for (int64_t k = 0; k < s->labels->types; k++) {
@@ -370,8 +361,8 @@ static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_sear
 }
 
 /* From token t, which has been read, to the next one, whose G is known. */
-static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t token,
-                            between *w) {
+FC_INLINE fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_search *f,
+                               int64_t token, between *w) {
     const size_t bytes = (size_t)m->full * sizeof *m->x;
     const int plain = is_plain(m, K); /* one step exchanges x and y */
     load_arcs(m, K, token + 1);
@@ -429,8 +420,8 @@ static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block 
 }
 
 /* The block's tokens, whose suffixes are known. */
-static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
-                        fc_segment_search *f) {
+FC_INLINE fc_status follow_in(follower *s, tensor *m, const semiring K, const fc_block *b,
+                              fc_segment_search *f) {
     double mass = 0.0;
     fc_status status = enter_block(s, m, K, b, f, &mass);
     for (int64_t i = 0; status == FC_OK && i < b->n; i++) {
@@ -450,6 +441,11 @@ static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
     }
     if (status == FC_OK) keep_for_next(s, m);
     return status;
+}
+
+FC_APART fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
+                          fc_segment_search *f) {
+    return K == SUM_TIMES ? follow_in(s, m, SUM_TIMES, b, f) : follow_in(s, m, LOG_PLUS, b, f);
 }
 
 static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_segments *labels,
@@ -538,8 +534,8 @@ fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const 
     return status;
 }
 
-static fc_status whole_sentence(follower *s, tensor *m, semiring K, const fc_block *b,
-                                fc_segment_search *f, double *log_z) {
+static fc_status follow_whole(follower *s, tensor *m, semiring K, const fc_block *b,
+                              fc_segment_search *f, double *log_z) {
     fc_total total = {0};
     const outcome result = block_backward(m, K, b, &total);
     *log_z = fc_value(total);
@@ -564,7 +560,7 @@ fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_
         longest = offsets[i + 1] - offsets[i] > longest ? offsets[i + 1] - offsets[i] : longest;
     prepare(&s, &m, machine, labels, longest, f->lanes, memory, work);
     for (int64_t i = 0; i < B; i++) {
-        const fc_block b = {.first = offsets[i], .n = offsets[i + 1] - offsets[i]};
+        const fc_block b = whole_sentence(offsets[i], offsets[i + 1] - offsets[i]);
         const int64_t found = f->found;
         if (b.n == 0) {
             ends[i] = found;
@@ -577,12 +573,12 @@ fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_
         own.asked = asked == NULL ? 0 : asked[i + 1];
         s.cursor = asked == NULL ? 0 : asked[i];
         if (f->mode == FC_COUNTED) own.probability = f->probability + i * labels->types;
-        fc_status status = whole_sentence(&s, &m, SUM_TIMES, &b, &own, log_z + i);
+        fc_status status = follow_whole(&s, &m, SUM_TIMES, &b, &own, log_z + i);
         if (status == FC_ERANGE) {
             own.found = found;
             s.cursor = asked == NULL ? 0 : asked[i];
             if (f->mode == FC_COUNTED) fc_fill(labels->types, 0.0, own.probability);
-            status = whole_sentence(&s, &m, LOG_PLUS, &b, &own, log_z + i);
+            status = follow_whole(&s, &m, LOG_PLUS, &b, &own, log_z + i);
         }
         if (status != FC_OK) return status;
         f->found = ends[i] = own.found;

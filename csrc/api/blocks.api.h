@@ -26,18 +26,14 @@ int64_t fc_block_work(const fc_machine *machine, int64_t n);
 fc_status fc_block_suffix(const fc_machine *machine, const fc_block *block, double *suffix,
                           double *total, double *work);
 
-/* The best path through the block. If t > 0, the elements before `path` hold the states of the previous
- * block.
- *   path     [n]         joint states
- *   residual     in, out */
-fc_status fc_block_best(const fc_machine *machine, const fc_block *block, int32_t *path,
-                        int32_t *residual, double *work);
-
-/* n samples. Rows of uniform and path are `stride` apart; the states drawn so far are before path.
- *   residual [n]  in, out */
-fc_status fc_block_sample(const fc_machine *machine, const fc_block *block, int64_t n,
-                          int64_t stride, const double *uniform, int32_t *path, int32_t *residual,
-                          double *work);
+/* FC_BEST: the best path through the block, n times; otherwise n samples. Rows of uniform and path are
+ * `stride` apart. If t > 0, the elements before those of `path` hold the states of the previous block.
+ *   uniform  [n][stride]  NULL with FC_BEST
+ *   path     [n][stride]  joint states
+ *   residual [n]          in, out */
+fc_status fc_block_paths(const fc_machine *machine, const fc_block *block, int64_t n,
+                         int64_t stride, const double *uniform, int32_t *path, int32_t *residual,
+                         double *work);
 
 /* As fc_machine_marginals, of the block's tokens; FC_BEST: as fc_machine_max_marginals.
  *   arc      or NULL  rows of all tokens of the block but the first, and of the token after the block

@@ -110,10 +110,11 @@ class LongSentence:
             return path, -np.inf
         states, residual = array_out(path), ffi.new("int32_t *")
         for block in self.blocks(suffixes):
-            check(
-                lib.fc_block_best(self.batch.view, block, states + block.t, residual, self.work),
-                "best",
+            status = lib.fc_block_paths(
+                *(self.batch.view, block, 1, self.n_tokens, ffi.NULL),
+                *(states + block.t, residual, self.work),
             )
+            check(status, "best")
         return path, suffixes.total
 
     def sums(self, domains: tuple[int, ...] | None = None) -> Suffixes:
@@ -168,7 +169,7 @@ class LongSentence:
         states, numbers = array_out(path), array_in(uniform, np.float64, uniform.shape, "uniform")
         residual = array_out(np.zeros(len(uniform), dtype=np.int32))
         for block in self.blocks(suffixes):
-            status = lib.fc_block_sample(
+            status = lib.fc_block_paths(
                 *(self.batch.view, block, len(uniform), self.n_tokens, numbers + block.t),
                 *(states + block.t, residual, self.work),
             )

@@ -25,8 +25,7 @@ static void ask_blocks(const fc_machine *m, int64_t T, int64_t size, fc_kind kin
                        double *work) {
     const int64_t cells = cells_of(m), n = 1 + below(3), blocks = (T + size - 1) / size;
     double *before = NEW(double, cells), *node[FC_MAX_AXES], *arc[FC_MAX_AXES], entropy = 0.0;
-    int32_t *path = NEW(int32_t, T), *drawn = NEW(int32_t, n *T), *residual = ZEROS(int32_t, n);
-    int32_t state = 0;
+    int32_t *path = NEW(int32_t, n *T), *residual = ZEROS(int32_t, n);
     const double *numbers = uniform(n * T);
     for (int64_t c = 0; c < m->axes; c++) {
         const fc_axis *a = &m->axis[c];
@@ -36,10 +35,7 @@ static void ask_blocks(const fc_machine *m, int64_t T, int64_t size, fc_kind kin
     for (int64_t k = 0; k < blocks; k++) {
         const int64_t t = k * size, end = t + size < T ? t + size : T;
         const fc_block b = {t, end - t, t, kind, end < T ? suffix + (k + 1) * cells : NULL, before};
-        if (kind == FC_BEST && fc_block_best(m, &b, path + t, &state, work) != FC_OK) return;
-        if (kind != FC_BEST &&
-            fc_block_sample(m, &b, n, T, numbers + t, drawn + t, residual, work) != FC_OK)
-            return;
+        if (fc_block_paths(m, &b, n, T, numbers + t, path + t, residual, work) != FC_OK) return;
     }
     if (kind == FC_BEST) { /* the bits of the whole sentence */
         const int64_t offsets[2] = {0, T};
