@@ -13,9 +13,8 @@
  * one multiplication, or one addition and one maximum, for a whole register. Rows of the last axis,
  * whose states are contiguous, are transposed first.
  *
- * Where w_ij < r, the two sums may cancel. A cell below CANCELLED of the first sum is computed without
- * a subtraction: its heaviest predecessors are taken out of the first sum; if that does not help, it is
- * summed again. The search for the largest x_i without an arc begins at the largest x, which usually
+ * Where w_ij < r, the two sums may cancel. A cell below CANCELLED of the first sum is summed again, without
+ * a subtraction. The search for the largest x_i without an arc begins at the largest x, which usually
  * has no arc. Each lane is computed from that lane only: no result depends on its neighbours. */
 #ifndef FSTCRF_REST_H
 #define FSTCRF_REST_H
@@ -149,24 +148,38 @@ FC_APART void listed_exps(const spokes *s, int64_t W, const double *x, const dou
 
 /* --- The largest cells of lanes ---------------------------------------------------------------- */
 
-/* The next largest of each lane after (top, best), the first of equal ones. `first`: the largest of all,
- * and its first position; -1: all are -inf. */
-FC_INLINE void find_rank(const int first, int64_t S, int64_t W, const double *x, const double *top,
-                         const int64_t *best, double *next, int64_t *at) {
+/* The next largest of each lane after (top, best), the first of equal ones. */
+static inline void next_rank(int64_t S, int64_t W, const double *x, const double *top,
+                             const int64_t *best, double *next, int64_t *at) {
     for (int g = 0; g < LANE_REGS; g++) {
-        const reg limit = first ? (reg){0} : ((const reg *)top)[g];
-        const reg_mask behind = first ? (reg_mask){0} : ((const reg_mask *)best)[g];
+        const reg limit = ((const reg *)top)[g];
+        const reg_mask behind = ((const reg_mask *)best)[g];
         reg most = (reg){0} + FC_NEVER;
         reg_mask where = (reg_mask){0} - 1, place = (reg_mask){0};
         for (int64_t i = 0; i < S; i++, place += 1) {
             const reg v = ((const reg *)(x + i * W))[g];
-            reg_mask better = v > most;
-            if (!first) better &= (v < limit) | ((v == limit) & (place > behind));
-            most = first ? reg_max(most, v)
-                         : (reg)(((reg_mask)v & better) | ((reg_mask)most & ~better));
+            const reg_mask open = (v < limit) | ((v == limit) & (place > behind));
+            const reg_mask better = open & (v > most);
+            most = (reg)(((reg_mask)v & better) | ((reg_mask)most & ~better));
             where = (place & better) | (where & ~better);
         }
         ((reg *)next)[g] = most;
+        ((reg_mask *)at)[g] = where;
+    }
+}
+
+/* The largest of each lane, and its first position; -1: all are -inf. */
+static inline void first_rank(int64_t S, int64_t W, const double *x, double *top, int64_t *at) {
+    for (int g = 0; g < LANE_REGS; g++) {
+        reg most = (reg){0} + FC_NEVER;
+        reg_mask where = (reg_mask){0} - 1, place = (reg_mask){0};
+        for (int64_t i = 0; i < S; i++, place += 1) {
+            const reg v = ((const reg *)(x + i * W))[g];
+            const reg_mask better = v > most;
+            most = reg_max(most, v);
+            where = (place & better) | (where & ~better);
+        }
+        ((reg *)top)[g] = most;
         ((reg_mask *)at)[g] = where;
     }
 }
@@ -181,59 +194,13 @@ typedef struct {
 FC_APART void rank_next(ranking *r, int64_t S, int64_t W, const double *x) {
     const int64_t k = r->known++;
     if (k == 0) {
-        find_rank(1, S, W, x, NULL, NULL, r->top[0], r->place[0]);
+        first_rank(S, W, x, r->top[0], r->place[0]);
     } else {
-        find_rank(0, S, W, x, r->top[k - 1], r->place[k - 1], r->top[k], r->place[k]);
+        next_rank(S, W, x, r->top[k - 1], r->place[k - 1], r->top[k], r->place[k]);
     }
 }
 
 /* --- Sums -------------------------------------------------------------------------------------- */
-
-/* The heaviest predecessors of each lane, and the sum of the others. */
-typedef struct {
-    ranking heavy;
-    double others[FC_LANES];
-    int known;
-} heaviest;
-
-#define HEAVY 2
-
-FC_APART void find_heaviest(heaviest *h, int64_t S, int64_t W, const double *x) {
-    h->heavy.known = 0;
-    for (int k = 0; k < HEAVY; k++) rank_next(&h->heavy, S, W, x);
-    for (int g = 0; g < LANE_REGS; g++) {
-        reg sum = {0};
-        reg_mask place = {0};
-        for (int64_t i = 0; i < S; i++, place += 1) {
-            reg_mask out = {0};
-            for (int k = 0; k < HEAVY; k++)
-                out |= place == ((const reg_mask *)h->heavy.place[k])[g];
-            sum += (reg)((reg_mask)((const reg *)(x + i * W))[g] & ~out);
-        }
-        ((reg *)h->others)[g] = sum;
-    }
-    h->known = 1;
-}
-
-/* A cell without the subtraction of its heaviest predecessors; `lane` of x. */
-static inline double lightened(const spokes *s, int64_t j, int64_t W, const double *x,
-                               const heaviest *h, int64_t lane) {
-    double heavy = 0.0, sum = s->rest * h->others[lane];
-    const double floor = CANCELLED * sum;
-    int64_t at[HEAVY];
-    for (int k = 0; k < HEAVY; k++) {
-        const int64_t i = h->heavy.place[k][lane];
-        at[k] = i < 0 ? -1 : spoke_of(s, j, i);
-        if (i >= 0) heavy += (at[k] < 0 ? s->rest : s->weight[at[k]]) * h->heavy.top[k][lane];
-    }
-    for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
-        int taken = 0;
-        for (int r = 0; r < HEAVY; r++) taken |= at[r] == k;
-        if (!taken) sum += s->over[k] * x[s->other[k] * W + lane];
-    }
-    sum += heavy;
-    return sum < floor ? -1.0 : sum;
-}
 
 /* All cells of a row without a subtraction. */
 static inline void plain_cells(const spokes *s, int64_t j, int64_t W, const double *x, double *y) {
@@ -253,18 +220,10 @@ static inline void plain_cells(const spokes *s, int64_t j, int64_t W, const doub
 
 /* Sums the cancelled cells of row j again. */
 FC_APART void sum_again(const spokes *s, int64_t j, int64_t W, const double *x, const double *floor,
-                        heaviest *h, double *y) {
+                        double *y) {
     double plain[FC_LANES];
-    int made = 0;
-    if (!h->known) find_heaviest(h, s->S, W, x);
-    for (int64_t l = 0; l < FC_LANES; l++) {
-        if (!(y[l] < floor[l])) continue;
-        y[l] = lightened(s, j, W, x, h, l);
-        if (y[l] >= 0.0) continue;
-        if (!made) plain_cells(s, j, W, x, plain);
-        made = 1;
-        y[l] = plain[l];
-    }
+    plain_cells(s, j, W, x, plain);
+    for (int64_t l = 0; l < FC_LANES; l++) y[l] = y[l] < floor[l] ? plain[l] : y[l];
 }
 
 static inline void lane_totals(int64_t S, int64_t W, const double *x, double *total) {
@@ -308,7 +267,6 @@ FC_INLINE void row_sums(const spokes *s, int64_t j, int64_t W, const double *x, 
 static inline void lane_sums(const spokes *s, int64_t W, const double *x, double *y) {
     double total[FC_LANES], floor[FC_LANES];
     reg base[LANE_REGS], least[LANE_REGS], cell[LANE_REGS];
-    heaviest h = {.known = 0};
     lane_totals(s->S, W, x, total);
     for (int g = 0; g < LANE_REGS; g++) {
         base[g] = s->rest * ((const reg *)total)[g];
@@ -322,7 +280,7 @@ static inline void lane_sums(const spokes *s, int64_t W, const double *x, double
             ((reg *)(y + j * W))[g] = cell[g];
             low |= reg_below(cell[g], least[g]);
         }
-        if (low) sum_again(s, j, W, x, floor, &h, y + j * W);
+        if (low) sum_again(s, j, W, x, floor, y + j * W);
     }
 }
 
@@ -419,7 +377,7 @@ static inline void lane_exps(const spokes *s, int64_t W, const double *x, const 
                              double *y, double *e) {
     double top[FC_LANES], total[FC_LANES];
     int64_t place[FC_LANES];
-    find_rank(1, s->S, W, x, NULL, NULL, top, place);
+    first_rank(s->S, W, x, top, place);
     for (int64_t l = 0; l < FC_LANES; l++) top[l] = finite_or_zero(top[l]);
     for (int64_t i = 0; i < s->S; i++)
         for (int64_t l = 0; l < FC_LANES; l++) e[i * FC_LANES + l] = fc_exp(x[i * W + l] - top[l]);
