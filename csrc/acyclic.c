@@ -10,24 +10,24 @@
 #include <string.h>
 
 #include "arcs.h"
-#include "fstcrf.h"
+#include "checks.h"
 #include "heap.h"
 
 #define STOP (-1) /* the choice to end; before all arcs */
 
 /* --- Which states matter, and their order ------------------------------------------------------ */
 
-static fc_status check_arcs(int64_t S, const int64_t *row, const int32_t *target, int64_t *where) {
-    *where = 0;
-    if (S < 1 || S > INT32_MAX || row[0] != 0) return FC_EINVAL;
-    for (int64_t s = 0; s < S; s++) {
-        *where = s;
-        if (row[s] > row[s + 1]) return FC_EINVAL;
-    }
-    for (int64_t a = 0; a < row[S]; a++) {
-        *where = a;
-        if (target[a] < 0 || target[a] >= S) return FC_EINVAL;
-    }
+/* `acyclic`: arcs lead to higher states. */
+static fc_status check_arcs(int64_t S, const int64_t *row, const int32_t *target, int acyclic,
+                            int64_t *where) {
+    if (S < 1 || S > INT32_MAX) return FC_EINVAL;
+    const fc_status status = check_rows(S, row, where);
+    if (status != FC_OK) return status;
+    for (int64_t s = 0; s < S; s++)
+        for (int64_t a = row[s]; a < row[s + 1]; a++) {
+            *where = a;
+            if (target[a] < 0 || target[a] >= S || (acyclic && target[a] <= s)) return FC_EINVAL;
+        }
     return FC_OK;
 }
 
@@ -60,7 +60,7 @@ static void turn_round(int64_t S, const int64_t *row, const int32_t *target, int
 fc_status fc_connected(int64_t S, const int64_t *row, const int32_t *target, int64_t start,
                        const uint8_t *ends, uint8_t *keep, int64_t *turned, int32_t *work,
                        int64_t *where) {
-    const fc_status status = check_arcs(S, row, target, where);
+    const fc_status status = check_arcs(S, row, target, 0, where);
     if (status != FC_OK) return status;
     memset(keep, 0, (size_t)S);
     if (start < 0 || start >= S) return FC_OK;
@@ -95,7 +95,7 @@ static int64_t on_cycle(int64_t S, const int64_t *row, const int32_t *target, co
 
 fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, int32_t *number,
                          int64_t *cycle, int32_t *work, int64_t *where) {
-    const fc_status status = check_arcs(S, row, target, where);
+    const fc_status status = check_arcs(S, row, target, 0, where);
     if (status != FC_OK) return status;
     int32_t *entering = work, *line = work + S;
     memset(entering, 0, (size_t)S * sizeof *entering);
@@ -123,13 +123,8 @@ fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, i
 fc_status fc_check_acyclic(const fc_acyclic *m, int64_t *where) {
     *where = m->S; /* before targets are read up to row[S] */
     if (m->S < 1 || m->A > INT32_MAX || m->row[m->S] != m->A) return FC_EINVAL;
-    const fc_status status = check_arcs(m->S, m->row, m->target, where);
+    const fc_status status = check_arcs(m->S, m->row, m->target, 1, where);
     if (status != FC_OK) return status;
-    for (int64_t s = 0; s < m->S; s++)
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            *where = a;
-            if (m->target[a] <= s) return FC_EINVAL;
-        }
     for (int64_t b = 0; b < m->B; b++) {
         *where = m->S;
         if (m->begins[b] < 0 || m->begins[b] >= m->S) return FC_EINVAL;

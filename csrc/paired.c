@@ -23,10 +23,8 @@
 /* --- Checks -------------------------------------------------------------------------------------- */
 
 static int ascends(int64_t n, const int64_t *row, int64_t last) {
-    if (row[0] != 0 || row[n] != last) return 0;
-    for (int64_t i = 0; i < n; i++)
-        if (row[i] > row[i + 1]) return 0;
-    return 1;
+    int64_t where;
+    return check_rows(n, row, &where) == FC_OK && row[n] == last;
 }
 
 /* Whether classes are below `size`, and ascend at every node. */
@@ -90,28 +88,24 @@ FC_INLINE double pair_of(const fc_paired *m, const node *v, int64_t x, int64_t j
     return m->pair[v->shift + v->right[x] * m->L + v->left[j]];
 }
 
+/* The class of slot x. What runs is known outside of a loop, so compilers make two of it. */
+FC_INLINE int64_t class_of(const int32_t *class, int runs, int64_t x) {
+    return runs ? class[0] + x : class[x];
+}
+
 /* y[x] = max(y[x], row[class of x] + c) */
 static void raise_row(int64_t n, const int32_t *class, int runs, const double *row, double c,
                       double *restrict y) {
-    if (runs) {
-        const double *restrict r = row + class[0];
-        for (int64_t x = 0; x < n; x++) y[x] = r[x] + c > y[x] ? r[x] + c : y[x];
-    } else {
-        for (int64_t x = 0; x < n; x++) {
-            const double value = row[class[x]] + c;
-            y[x] = value > y[x] ? value : y[x];
-        }
+    for (int64_t x = 0; x < n; x++) {
+        const double value = row[class_of(class, runs, x)] + c;
+        y[x] = value > y[x] ? value : y[x];
     }
 }
 
 /* y[x] += row[class of x] * c */
 static void add_row(int64_t n, const int32_t *class, int runs, const double *row, double c,
                     double *restrict y) {
-    if (runs) {
-        fc_axpy(n, c, row + class[0], y);
-    } else {
-        for (int64_t x = 0; x < n; x++) y[x] += row[class[x]] * c;
-    }
+    for (int64_t x = 0; x < n; x++) y[x] += row[class_of(class, runs, x)] * c;
 }
 
 /* --- Suffixes ------------------------------------------------------------------------------------ */
@@ -336,16 +330,13 @@ static double pass_by_logs(const fc_paired *m, const node *v, int64_t x, double 
     return stop * (p / sum);
 }
 
-static void count_row(const fc_paired *m, const node *v, int64_t x, double f, const double *b,
-                      double *count) {
-    const double *row = m->linear + v->shift + v->right[x] * m->L;
-    double *sum = count + v->shift + v->right[x] * m->L;
-    if (v->left_runs) {
-        double *restrict y = sum + v->left[0];
-        row += v->left[0];
-        for (int64_t j = 0; j < v->entries; j++) y[j] += f * row[j] * b[j];
-    } else {
-        for (int64_t j = 0; j < v->entries; j++) sum[v->left[j]] += f * row[v->left[j]] * b[j];
+static void count_row(const fc_paired *m, const node *v, int64_t x, double f,
+                      const double *restrict b, double *count) {
+    const double *restrict row = m->linear + v->shift + v->right[x] * m->L;
+    double *restrict sum = count + v->shift + v->right[x] * m->L;
+    for (int64_t j = 0; j < v->entries; j++) {
+        const int64_t k = class_of(v->left, v->left_runs, j);
+        sum[k] += f * row[k] * b[j];
     }
 }
 
