@@ -29,31 +29,6 @@ fc_status fc_block_suffix(const fc_machine *machine, const fc_block *b, double *
     return FC_OK;
 }
 
-/* Moves to token i of the block: to the best cell, or for sums to the one that u draws. Returns 0 if
- * there is none: scores have changed meanwhile. */
-static int go_on(tensor *m, semiring K, const fc_block *b, int64_t i, double u, int32_t *path,
-                 int32_t *q) {
-    const int begins = b->t + i == 0;
-    const int64_t cells = begins ? m->full : m->plane;
-    if (begins)
-        first_row(m, K, m->row);
-    else
-        successor_row(m, K, b->first + i, path[i - 1], m->suffix + i * m->full + *q * m->plane,
-                      m->row);
-    const double top = fc_max(cells, m->row);
-    for (int64_t j = 0; K == LOG_PLUS && j < cells; j++)
-        m->row[j] = top > FC_NEVER ? fc_exp(m->row[j] - top) : 0.0;
-    const int64_t cell = K != MAX_PLUS    ? drawn(cells, m->row, u)
-                         : top > FC_NEVER ? first_equal(cells, m->row, top)
-                                          : -1;
-    if (cell < 0) return 0;
-    const int64_t from = begins ? cell / m->plane : *q, place = cell % m->plane;
-    path[i] = joint_state(m, place);
-    const int64_t to = next_state(m, from, place);
-    *q = to < 0 ? 0 : (int32_t)to;
-    return 1;
-}
-
 fc_status fc_block_paths(const fc_machine *machine, const fc_block *b, int64_t n, int64_t stride,
                          const double *uniform, int32_t *path, int32_t *residual, double *work) {
     if (!block_ok(b) || n < 0 || stride < b->n) return FC_EINVAL;
@@ -67,7 +42,7 @@ fc_status fc_block_paths(const fc_machine *machine, const fc_block *b, int64_t n
         if (K != MAX_PLUS && b->t + i > 0) load_arcs(&m, K, b->first + i);
         for (int64_t k = 0; k < n; k++) {
             const double u = K == MAX_PLUS ? 0.0 : uniform[k * stride + i];
-            if (!go_on(&m, K, b, i, u, path + k * stride, residual + k)) return FC_ERANGE;
+            if (!take_step(&m, K, b, i, u, path + k * stride, residual + k)) return FC_ERANGE;
         }
     }
     return FC_OK;

@@ -223,11 +223,6 @@ static void part_weights(follower *s, const tensor *m, semiring K) {
 
 /* --- Lanes ----------------------------------------------------------------------------------- */
 
-static inline double log_add(double x, double y) {
-    const double top = x > y ? x : y, least = x > y ? y : x;
-    return top == FC_NEVER ? top : top + log1p(exp(least - top));
-}
-
 /* Clears lanes in groups of eight; the lanes after the n-th of its group are cleared as well. */
 FC_INLINE void clear_lanes(semiring K, int64_t n, double *restrict x) {
     for (int64_t l = 0; l < n; l += FC_LANES)

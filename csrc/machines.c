@@ -17,53 +17,46 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t B, int64_t longest) {
 }
 
 /* The sentences of a batch that have tokens: in groups by length, computed together or not, or one by
- * one. */
+ * one. The tensor, the lanes and the group are variables of their own, so that loops over them need not
+ * expect that a call changes them. */
 typedef struct {
-    tensor m;
-    side_by_side w;
-    group g;
     int abreast, together; /* groups; this one is computed together */
-    int64_t end, at;
+    int64_t end, at, n;
     const int64_t *offsets;
 } batch;
 
-static int64_t length_of(const batch *v, int64_t b) { return v->offsets[b + 1] - v->offsets[b]; }
+FC_INLINE int64_t length_of(const batch *v, int64_t b) { return v->offsets[b + 1] - v->offsets[b]; }
 
 /* Scores sentences without tokens, unless score is NULL; returns the first free double. */
-static double *begin_batch(batch *v, const fc_machine *machine, int64_t B, const int64_t *offsets,
-                           double *score, double *work) {
-    const int64_t longest = longest_of(B, offsets);
-    v->end = B;
-    v->offsets = offsets;
-    v->at = v->g.n = v->abreast = v->together = 0; /* clearing all of it would take too long */
+static double *begin_batch(batch *v, tensor *m, const fc_machine *machine, int64_t B,
+                           const int64_t *offsets, double *score, double *work) {
+    *v = (batch){.end = B, .offsets = offsets};
     for (int64_t b = 0; b < B && score != NULL; b++)
         if (offsets[b] == offsets[b + 1]) score[b] = machine->empty;
-    return work + lay_out_tensor(&v->m, machine, longest, work);
+    return work + lay_out_tensor(m, machine, longest_of(B, offsets), work);
 }
 
 /* Sentences side by side, where the machine has lanes. */
-static void take_abreast(batch *v, semiring K, double *work) {
-    const tensor *m = &v->m;
-    const int64_t B = v->end, *offsets = v->offsets, longest = longest_of(B, offsets);
+static void take_abreast(batch *v, side_by_side *w, tensor *m, semiring K, double *work) {
+    const int64_t B = v->end, longest = longest_of(B, v->offsets);
     if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return;
     if (is_matrix(m->axis) && K == MAX_PLUS && m->forgets) return; /* best paths: rows are faster */
-    lay_out_side_by_side(&v->w, m, B, longest, work + fc_machine_work(m->machine, 0, longest));
+    lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, 0, longest));
     v->abreast = 1;
-    v->m.brief = 0;
-    load_static(&v->m, K);
-    by_length(B, offsets, longest, v->w.order); /* sentences without tokens are last */
-    while (v->end > 0 && length_of(v, v->w.order[v->end - 1]) == 0) v->end--;
+    m->brief = 0;
+    load_static(m, K);
+    by_length(B, v->offsets, longest, w->order); /* sentences without tokens are last */
+    while (v->end > 0 && length_of(v, w->order[v->end - 1]) == 0) v->end--;
 }
 
 /* The next group; 0: there is none. */
-static int next_group(batch *v) {
-    group *g = &v->g;
-    v->at += g->n;
+FC_INLINE int next_group(batch *v, const side_by_side *w, group *g) {
+    v->at += v->n;
     if (!v->abreast)
         while (v->at < v->end && length_of(v, v->at) == 0) v->at++;
     if (v->at >= v->end) return 0;
     if (v->abreast) {
-        v->together = make_group(&v->w, v->end, v->offsets, v->at, g);
+        v->together = make_group(w, v->end, v->offsets, v->at, g);
     } else {
         g->n = 1;
         g->b[0] = v->at;
@@ -71,6 +64,7 @@ static int next_group(batch *v) {
         g->T[0] = length_of(v, v->at);
         g->weight[0] = 1.0;
     }
+    v->n = g->n;
     return 1;
 }
 
@@ -80,18 +74,20 @@ fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *o
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     batch v;
-    int32_t *q = (int32_t *)begin_batch(&v, machine, B, offsets, score, work);
-    group *g = &v.g;
-    v.m.forgets = 1;
-    take_abreast(&v, MAX_PLUS, work);
-    while (next_group(&v)) {
-        if (v.together) backward_lanes(&v.w, &v.m, MAX_PLUS, g, 0);
-        for (int64_t l = 0; l < g->n; l++) {
-            int32_t *own = path + g->first[l];
+    tensor m;
+    side_by_side w;
+    group g;
+    int32_t *q = (int32_t *)begin_batch(&v, &m, machine, B, offsets, score, work);
+    m.forgets = 1;
+    take_abreast(&v, &w, &m, MAX_PLUS, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+        for (int64_t l = 0; l < g.n; l++) {
+            int32_t *own = path + g.first[l];
             double top;
-            if (!v.together) backward(&v.m, MAX_PLUS, g->first[l], g->T[l], &top);
-            score[g->b[l]] = v.together ? walk_lane(&v.w, &v.m, g, l, own)
-                                        : walk_best(&v.m, g->first[l], g->T[l], own, q);
+            if (!v.together) backward(&m, MAX_PLUS, g.first[l], g.T[l], &top);
+            score[g.b[l]] = v.together ? walk_lane(&w, &m, &g, l, own)
+                                       : walk_best(&m, g.first[l], g.T[l], own, q);
         }
     }
     return FC_OK;
@@ -112,12 +108,13 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     batch v;
+    tensor m;
+    side_by_side w;
+    group g;
     queue h;
-    tensor *m = &v.m;
-    group *g = &v.g;
     const int64_t N = offsets[B], longest = longest_of(B, offsets);
-    begin_batch(&v, machine, B, offsets, NULL, work);
-    lay_out_queue(&h, m, n, longest, scratch);
+    begin_batch(&v, &m, machine, B, offsets, NULL, work);
+    lay_out_queue(&h, &m, n, longest, scratch);
     h.within = within;
     for (int64_t i = 0; i < n * N; i++) path[i] = -1;
     for (int64_t i = 0; i < n * B; i++) score[i] = FC_NEVER;
@@ -125,18 +122,18 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
         if (offsets[b] == offsets[b + 1]) score[b * n] = machine->empty;
         count[b] = offsets[b] == offsets[b + 1] && machine->empty > FC_NEVER;
     }
-    m->forgets = 1;
-    take_abreast(&v, MAX_PLUS, work);
-    while (next_group(&v)) {
-        if (v.together) backward_lanes(&v.w, m, MAX_PLUS, g, 0);
-        for (int64_t l = 0; l < g->n; l++) {
-            const int64_t b = g->b[l], first = g->first[l], T = g->T[l];
+    m.forgets = 1;
+    take_abreast(&v, &w, &m, MAX_PLUS, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+        for (int64_t l = 0; l < g.n; l++) {
+            const int64_t b = g.b[l], first = g.first[l], T = g.T[l];
             double top;
             h.stamp = b + 1;
             h.floor = floor == NULL ? FC_NEVER : floor[b];
-            if (v.together) suffix_of(&v.w, m, MAX_PLUS, l, T);
-            if (v.together || backward(m, MAX_PLUS, first, T, &top) == DONE)
-                count[b] = walk_nbest(m, &h, first, T, n, N, path, score + b * n);
+            if (v.together) suffix_of(&w, &m, MAX_PLUS, l, T);
+            if (v.together || backward(&m, MAX_PLUS, first, T, &top) == DONE)
+                count[b] = walk_nbest(&m, &h, first, T, n, N, path, score + b * n);
         }
     }
     return FC_OK;
@@ -149,19 +146,21 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
     const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
     batch v;
+    tensor m;
+    side_by_side w;
+    group g;
     semiring K;
-    group *g = &v.g;
-    begin_batch(&v, machine, B, offsets, log_z, work);
-    v.m.forgets = 1;
-    if (domain != FC_LOG) take_abreast(&v, SUM_TIMES, work);
-    while (next_group(&v)) {
-        if (v.together) load_static(&v.m, SUM_TIMES);
-        if (v.together) backward_lanes(&v.w, &v.m, SUM_TIMES, g, 0);
-        for (int64_t l = 0; l < g->n; l++) {
-            *where = g->b[l];
-            if (v.together) log_z[*where] = fc_value(g->total[l]);
-            if (v.together && !g->lost[l]) continue;
-            if (backward_sums(&v.m, g->first[l], g->T[l], domain, &K, log_z + *where) == LOST)
+    begin_batch(&v, &m, machine, B, offsets, log_z, work);
+    m.forgets = 1;
+    if (domain != FC_LOG) take_abreast(&v, &w, &m, SUM_TIMES, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) load_static(&m, SUM_TIMES);
+        if (v.together) backward_lanes(&w, &m, SUM_TIMES, &g, 0);
+        for (int64_t l = 0; l < g.n; l++) {
+            *where = g.b[l];
+            if (v.together) log_z[*where] = fc_value(g.total[l]);
+            if (v.together && !g.lost[l]) continue;
+            if (backward_sums(&m, g.first[l], g.T[l], domain, &K, log_z + *where) == LOST)
                 return FC_ERANGE;
         }
     }
@@ -193,36 +192,37 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
     batch v;
-    tensor *m = &v.m;
-    group *g = &v.g;
-    begin_batch(&v, machine, B, offsets, log_z, work);
-    for (int64_t c = 0; c < m->n && sum != NULL; c++)
-        if (sum[c] != NULL) fc_fill(m->axis[c].arcs, 0.0, sum[c]);
+    tensor m;
+    side_by_side w;
+    group g;
+    begin_batch(&v, &m, machine, B, offsets, log_z, work);
+    for (int64_t c = 0; c < m.n && sum != NULL; c++)
+        if (sum[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, sum[c]);
     if (entropy != NULL) fc_fill(B, 0.0, entropy);
-    if (m->single) fc_fill(m->axis[0].size, 0.0, m->outer_sum);
-    m->whole = any_of(arc, m->n) || any_of(sum, m->n);
+    if (m.single) fc_fill(m.axis[0].size, 0.0, m.outer_sum);
+    m.whole = any_of(arc, m.n) || any_of(sum, m.n);
     /* lanes have posteriors of states, and sums of the arcs that differ from a rest */
-    if (!any_of(arc, m->n) && entropy == NULL && domain != FC_LOG &&
-        (!any_of(sum, m->n) || (m->axis[0].full && !m->axis[0].dense)))
-        take_abreast(&v, SUM_TIMES, work);
-    while (next_group(&v)) {
-        for (int64_t l = 0; l < g->n && weight != NULL; l++) g->weight[l] = weight[g->b[l]];
-        if (v.together) load_static(m, SUM_TIMES);
-        if (v.together) posteriors_of_group(&v.w, m, g, node[0], sum == NULL ? NULL : sum[0]);
-        for (int64_t l = 0; l < g->n; l++) {
-            const int64_t b = *where = g->b[l];
-            if (v.together) log_z[b] = fc_value(g->total[l]);
-            if (v.together && !g->lost[l]) continue;
-            answers out = {.weight = g->weight[l], .entropy = entropy == NULL ? NULL : entropy + b};
-            sentence_answers(m, g->first[l], node, arc, sum, &out);
-            for (int64_t c = 0; c < m->n; c++) /* first tokens have no arcs into them */
-                if (out.arc[c] != NULL) fc_fill(m->axis[c].arcs, 0.0, out.arc[c]);
-            if (sentence_marginals(m, g->first[l], g->T[l], domain, log_z + b, &out) == LOST)
+    if (!any_of(arc, m.n) && entropy == NULL && domain != FC_LOG &&
+        (!any_of(sum, m.n) || (m.axis[0].full && !m.axis[0].dense)))
+        take_abreast(&v, &w, &m, SUM_TIMES, work);
+    while (next_group(&v, &w, &g)) {
+        for (int64_t l = 0; l < g.n && weight != NULL; l++) g.weight[l] = weight[g.b[l]];
+        if (v.together) load_static(&m, SUM_TIMES);
+        if (v.together) posteriors_of_group(&w, &m, &g, node[0], sum == NULL ? NULL : sum[0]);
+        for (int64_t l = 0; l < g.n; l++) {
+            const int64_t b = *where = g.b[l];
+            if (v.together) log_z[b] = fc_value(g.total[l]);
+            if (v.together && !g.lost[l]) continue;
+            answers out = {.weight = g.weight[l], .entropy = entropy == NULL ? NULL : entropy + b};
+            sentence_answers(&m, g.first[l], node, arc, sum, &out);
+            for (int64_t c = 0; c < m.n; c++) /* first tokens have no arcs into them */
+                if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
+            if (sentence_marginals(&m, g.first[l], g.T[l], domain, log_z + b, &out) == LOST)
                 return FC_ERANGE;
         }
     }
-    if (m->single && sum != NULL && sum[0] != NULL && !m->axis[0].axis->moving)
-        collect_outer(m, sum[0]);
+    if (m.single && sum != NULL && sum[0] != NULL && !m.axis[0].axis->moving)
+        collect_outer(&m, sum[0]);
     return FC_OK;
 }
 
@@ -243,30 +243,32 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     batch v;
-    tensor *m = &v.m;
-    group *g = &v.g;
-    int32_t *q = (int32_t *)begin_batch(&v, machine, B, offsets, path == NULL ? NULL : score, work);
-    const int64_t cells = m->Q * m->outer * m->S;
-    if (begun == NULL && ahead == NULL) take_abreast(&v, MAX_PLUS, work);
-    while (next_group(&v)) {
-        if (v.together) backward_lanes(&v.w, m, MAX_PLUS, g, 1);
-        for (int64_t l = 0; l < g->n; l++) {
-            const fc_block b = whole_sentence(g->first[l], g->T[l]);
-            double *top = path == NULL ? NULL : score + g->b[l];
+    tensor m;
+    side_by_side w;
+    group g;
+    int32_t *q =
+        (int32_t *)begin_batch(&v, &m, machine, B, offsets, path == NULL ? NULL : score, work);
+    const int64_t cells = m.Q * m.outer * m.S;
+    if (begun == NULL && ahead == NULL) take_abreast(&v, &w, &m, MAX_PLUS, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) backward_lanes(&w, &m, MAX_PLUS, &g, 1);
+        for (int64_t l = 0; l < g.n; l++) {
+            const fc_block b = whole_sentence(g.first[l], g.T[l]);
+            double *top = path == NULL ? NULL : score + g.b[l];
             if (!v.together) {
                 answers out = {.weight = 1.0,
                                .begun = begun == NULL ? NULL : begun + b.first * cells,
                                .ahead = ahead == NULL ? NULL : ahead + b.first * cells};
-                sentence_answers(m, b.first, node, NULL, NULL, &out);
-                max_alone(m, &b, &out, path, top, q);
+                sentence_answers(&m, b.first, node, NULL, NULL, &out);
+                max_alone(&m, &b, &out, path, top, q);
             } else if (path != NULL) {
                 int32_t *own = path + b.first;
-                if (v.w.matrix) suffix_of(&v.w, m, MAX_PLUS, l, b.n);
+                if (w.matrix) suffix_of(&w, &m, MAX_PLUS, l, b.n);
                 *top =
-                    v.w.matrix ? walk_best(m, b.first, b.n, own, q) : walk_lane(&v.w, m, g, l, own);
+                    w.matrix ? walk_best(&m, b.first, b.n, own, q) : walk_lane(&w, &m, &g, l, own);
             }
         }
-        if (v.together) forward_lanes(&v.w, m, MAX_PLUS, g, 0, node[0]);
+        if (v.together) forward_lanes(&w, &m, MAX_PLUS, &g, 0, node[0]);
     }
     return FC_OK;
 }
@@ -286,6 +288,7 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
         semiring K;
         double log_z;
         if (T == 0) continue;
+        const fc_block whole = whole_sentence(first, T);
         const int alive = backward_sums(&m, first, T, FC_AUTO, &K, &log_z) == DONE;
         for (int64_t k = 0; k < n; k += longest) { /* residual states of `longest` samples fit */
             const int64_t end = n - k < longest ? n : k + longest;
@@ -295,7 +298,7 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
                     int32_t *one = path + i * N + first;
                     const double u = uniform[i * N + first + t];
                     const int goes_on = alive && (t == 0 || one[t - 1] >= 0);
-                    if (!goes_on || !draw_step(&m, K, first, t, u, one, q + i - k)) one[t] = -1;
+                    if (!goes_on || !take_step(&m, K, &whole, t, u, one, q + i - k)) one[t] = -1;
                 }
             }
         }
@@ -303,32 +306,14 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
     return FC_OK;
 }
 
-fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                          int64_t *position, double *work) {
-    int64_t where;
-    const fc_status status = check_rows(B, offsets, &where);
-    if (status != FC_OK) return status;
-    tensor m;
-    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
-    for (int64_t b = 0; b < B; b++)
-        position[b] = offsets[b] < offsets[b + 1]
-                          ? first_dead(&m, offsets[b], offsets[b + 1] - offsets[b])
-                          : 0;
-    return FC_OK;
-}
-
-/* Whether change k precedes change l in the order of tokens, or of potentials at one token. */
-static int change_before(const int32_t *token, const int32_t *place, int64_t k, int64_t l) {
-    return token[k] < token[l] || (token[k] == token[l] && place[k] < place[l]);
-}
-
-/* Whether the changes of variant v do not exceed the changes of variant u in lexicographic order. */
+/* Whether the changes of variant v do not exceed the changes of variant u in lexicographic order, by token
+ * and then by place. */
 static int falls(const int64_t *ptr, const int32_t *token, const int32_t *place, int64_t u,
                  int64_t v) {
-    int64_t k = ptr[u], l = ptr[v];
-    for (; l < ptr[v + 1]; k++, l++) {
-        if (k == ptr[u + 1] || change_before(token, place, k, l)) return 0;
-        if (change_before(token, place, l, k)) return 1;
+    for (int64_t k = ptr[u], l = ptr[v]; l < ptr[v + 1]; k++, l++) {
+        if (k == ptr[u + 1]) return 0;
+        if (token[k] != token[l]) return token[l] < token[k];
+        if (place[k] != place[l]) return place[l] < place[k];
     }
     return 1;
 }

@@ -85,6 +85,7 @@ FC_INLINE double read_token(tensor *m, semiring K, int64_t first, int64_t t, int
     if (m->machine->residual == NULL) {
         times_plane(m, K, m->x, node, G);
     } else {
+        read_kind(m, token);
         residual_step(m, K, BACKWARD, m->x, G);
         times_plane(m, K, G, node, G);
         shift += m->edge_shift;
@@ -150,6 +151,32 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
     return result;
 }
 
+/* Moves to token i of the block: to the best cell, or for sums to the one that u draws. Returns 0 if
+ * there is none: scores have changed meanwhile. */
+static inline int take_step(tensor *m, semiring K, const fc_block *b, int64_t i, double u,
+                            int32_t *path, int32_t *q) {
+    const int begins = b->t + i == 0;
+    const int64_t cells = begins ? m->full : m->plane;
+    if (begins)
+        first_row(m, K, m->row);
+    else
+        successor_row(m, K, b->first + i, path[i - 1], m->suffix + i * m->full + *q * m->plane,
+                      m->row);
+    const double top = K == SUM_TIMES ? 0.0 : fc_max(cells, m->row);
+    for (int64_t j = 0; K == LOG_PLUS && j < cells; j++)
+        m->row[j] = top > FC_NEVER ? fc_exp(m->row[j] - top) : 0.0;
+    const int64_t cell = K != MAX_PLUS    ? drawn(cells, m->row, u)
+                         : top > FC_NEVER ? first_equal(cells, m->row, top)
+                                          : -1;
+    if (cell < 0) return 0;
+    const int64_t from = begins ? cell / m->plane : *q;
+    const int64_t place = begins ? cell - from * m->plane : cell;
+    path[i] = joint_state(m, place);
+    const int64_t to = next_state(m, from, place);
+    *q = to < 0 ? 0 : (int32_t)to;
+    return 1;
+}
+
 /* --- Posteriors ------------------------------------------------------------------------------ */
 
 /* Outputs for one sentence; each may be NULL except the first. */
@@ -159,6 +186,7 @@ typedef struct {
     double *arc[FC_MAX_AXES];  /* [T][arcs] */
     double *sum[FC_MAX_AXES];  /* [arcs] added to */
     double *entropy;           /* of the paths */
+    int keeps_cells;           /* posteriors of cells replace the suffixes */
     double *begun, *ahead;     /* [T][Q][outer][S] MAX_PLUS: F (x) node, and G */
 } answers;
 
@@ -440,6 +468,8 @@ FC_INLINE outcome forward(tensor *m, semiring K, const fc_block *b, const answer
         const int last = i + 1 == b->n && sentence_ends(b);
         if (!cell_posteriors(m, K, m->x, m->suffix + i * m->full, m->norm + i)) return LOST;
         project(m, K, i, out);
+        if (out->keeps_cells)
+            memcpy(m->suffix + i * m->full, m->row, (size_t)m->full * sizeof *m->row);
         if (out->ahead != NULL) copy_cells(m, m->suffix + i * m->full, out->ahead + i * cells);
         if (out->entropy != NULL && !last) *out->entropy += next_entropy(m, K, b->first, i);
         if (last && out->begun == NULL) break;
@@ -447,6 +477,7 @@ FC_INLINE outcome forward(tensor *m, semiring K, const fc_block *b, const answer
         times_plane(m, K, m->x, m->node + i * m->plane, m->x);
         if (out->begun != NULL) copy_cells(m, m->x, out->begun + i * cells);
         if (last) break;
+        read_kind(m, b->first + i);
         move_residual(m, K);
         normalise(m, K, m->x);
         if (m->single) memcpy(m->begun + i * m->P, m->x, (size_t)m->P * sizeof *m->x);
@@ -512,23 +543,6 @@ static inline outcome sentence_marginals(tensor *m, int64_t first, int64_t T, fc
     }
     if (result == NO_PATH) fill_answers(m, T, 0.0, out);
     return result;
-}
-
-/* First token without a surviving path; T - 1 if only the end is forbidden. Scores must be loaded. */
-static inline int64_t first_dead(tensor *m, int64_t first, int64_t T) {
-    load_static(m, MAX_PLUS);
-    spread_ends(m, MAX_PLUS, m->initial, m->ends[0], m->x);
-    for (int64_t t = 0; t < T; t++) {
-        if (t > 0) {
-            load_arcs(m, MAX_PLUS, first + t);
-            all_axes(m, MAX_PLUS, FORWARD, m->x);
-        }
-        load_node(m, MAX_PLUS, first + t, m->node);
-        times_plane(m, MAX_PLUS, m->x, m->node, m->x);
-        move_residual(m, MAX_PLUS);
-        if (fc_max(m->full, m->x) == FC_NEVER) return t;
-    }
-    return T - 1;
 }
 
 #endif

@@ -245,21 +245,29 @@ void search(void) {
 
 void counting(void) {
     const int64_t B = 1 + below(3), *offsets = sentences(B, 5), N = offsets[B];
-    const int64_t S = 1 + below(9), L = 1 + below(4), Q = 1 + below(4), C = 1 + below(2);
-    fc_counter c = {.S = S, .L = L, .Q = Q, .C = C, .moving = below(2)};
-    c.label = indices(S, L), c.arc = values(c.moving ? N * S * S : S * S);
-    c.initial = values(S), c.final = values(S);
-    int32_t *target = indices(C * Q * L, Q);
-    for (int64_t k = 0; k < C * Q * L; k++)
-        if (below(6) == 5) target[k] = -1;
-    c.target = target, c.step = values(C * Q * L), c.end = values(Q);
-    const int64_t size = fc_counter_room(longest_sentence(B, offsets), S, Q);
+    const int64_t S = 1 + below(9), Q = 1 + below(4), C = 1 + below(2), moving = below(2);
+    const fc_axis axis = {
+        .S = S, .contexts = 1, .moving = moving, .score = values(moving ? N * S * S : S * S)};
+    const fc_factor factor = {.rows = 1, .width = S, .moving = 1, .value = values(N * S)};
+    fc_residual r = {.Q = Q, .E = Q, .rows = C, .width = S, .value = values(Q * C * S)};
+    int32_t *reached = indices(Q * C * S, Q);
+    for (int64_t k = 0; k < Q * C * S; k++)
+        if (below(6) == 5) reached[k] = -1;
+    r.reached = reached, r.kind = indices(N, C), r.initial = values(Q), r.final = values(Q);
+    const fc_machine m = {.axes = 1,
+                          .factors = 1,
+                          .outer = 1,
+                          .S = S,
+                          .axis = &axis,
+                          .factor = &factor,
+                          .residual = &r,
+                          .initial = values(S),
+                          .final = values(S)};
     int64_t where = 0;
-    double *state = below(2) ? NEW(double, N *S) : NULL;
-    double *pair = below(2) ? ZEROS(double, (c.moving ? N : 1) * S * S) : NULL;
-    fc_counter_sums(&c, B, offsets, values(N * S), indices(N, C), NEW(double, B),
-                    ZEROS(double, C * Q * L), ZEROS(double, Q), state, pair, size,
-                    NEW(double, size), &where);
+    fc_counts(&m, B, offsets, NEW(double, B), NEW(double, N *S),
+              below(2) ? ZEROS(double, S *S) : NULL, below(2) ? NEW(double, N * S * S) : NULL,
+              ZEROS(double, Q * C * S), ZEROS(double, Q * C * S),
+              NEW(double, fc_machine_work(&m, 0, longest_sentence(B, offsets))), &where);
 }
 
 /* --- Arcs with pair scores

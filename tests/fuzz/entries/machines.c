@@ -79,7 +79,6 @@ static void ask_machine(const fc_machine *m, int64_t B, const int64_t *offsets) 
                          moving ? NULL : sum, below(2) ? score : NULL, work, &where);
     fc_machine_best(m, B, offsets, path, score, work);
     fc_machine_max_marginals(m, B, offsets, node, path, score, NULL, NULL, work);
-    fc_machine_dead(m, B, offsets, count, work);
     double *scratch = NEW(double, fc_queue_size(m, n, longest));
     if (fc_machine_nbest(m, B, offsets, n, NULL, INFINITY, path, score, count, work, scratch) ==
         FC_OK)
