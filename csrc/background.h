@@ -90,22 +90,17 @@ static int64_t lay_out_abreast(abreast *w, const fc_machine *g, const fc_shard *
         side[k]->weight = take(&a, A, d);
     }
     w->order = take(&a, s->B + s->longest + 2, d);
-    w->emission = take(&a, T * cells, f);
-    w->alpha = take(&a, T * cells, f);
-    w->beta = take(&a, cells, f);
-    w->row = take(&a, cells, f);
-    w->scale = take(&a, T * ABREAST, f);
-    w->token = take(&a, ABREAST * Q, f);
-    w->slots = take(&a, ABREAST * s->P, f);
-    w->x = take(&a, cells, d);
     w->classes = g->axis->leave == NULL ? 1 : g->axis->leave->n;
-    w->share = take(&a, (w->classes + 2) * ABREAST, d);
-    w->lift = take(&a, S, f);
-    w->alone = take(&a, S, d);
-    w->sum = take(&a, A * ABREAST, f);
-    w->square = curved ? take(&a, A * ABREAST, f) : NULL;
-    w->total = take(&a, A, d);
-    w->squares = curved ? take(&a, A, d) : NULL;
+    w->square = NULL;
+    w->squares = NULL;
+    float **part[] = {&w->emission, &w->alpha, &w->beta, &w->row, &w->scale,
+                      &w->token,    &w->slots, &w->lift, &w->sum, &w->square};
+    const int64_t size[] = {T * cells,   T * cells,      cells, cells,       T * ABREAST,
+                            ABREAST * Q, ABREAST * s->P, S,     A * ABREAST, A * ABREAST};
+    for (int k = 0; k < 9 + curved; k++) *part[k] = take(&a, size[k], f);
+    double **whole[] = {&w->x, &w->share, &w->alone, &w->total, &w->squares};
+    const int64_t width[] = {cells, (w->classes + 2) * ABREAST, S, A, A};
+    for (int k = 0; k < 4 + curved; k++) *whole[k] = take(&a, width[k], d);
     return (a.used + 64) / (int64_t)sizeof(double);
 }
 
@@ -161,22 +156,22 @@ FC_INLINE void turn(const float *from, int64_t step, float *to, int64_t stride) 
     *(quad *)(to + 3 * stride) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
 }
 
-/* y[l][j] -> x[j][l] of ABREAST rows of n numbers, a multiple of 4; and back. */
-static void to_lanes(int64_t n, int64_t stride, const float *restrict y, float *restrict x) {
-    for (int64_t j = 0; j < n; j += 4)
-        for (int64_t l = 0; l < ABREAST; l += 4)
-            turn(y + l * stride + j, stride, x + j * ABREAST + l, ABREAST);
-}
-
-static void from_lanes(int64_t n, int64_t stride, const float *restrict x, float *restrict y) {
-    for (int64_t j = 0; j < n; j += 4)
+/* x[j][l] -> y[l][j] of n rows of ABREAST numbers; and back. */
+static void lanes_to_rows(int64_t n, int64_t stride, const float *restrict x, float *restrict y) {
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4)
         for (int64_t l = 0; l < ABREAST; l += 4)
             turn(x + j * ABREAST + l, ABREAST, y + l * stride + j, stride);
+    for (; j < n; j++)
+        for (int64_t l = 0; l < ABREAST; l++) y[l * stride + j] = x[j * ABREAST + l];
 }
 
-static void rows_to_lanes(int64_t S, int64_t stride, const float *restrict y, float *restrict x) {
-    to_lanes(S / 4 * 4, stride, y, x);
-    for (int64_t j = S / 4 * 4; j < S; j++)
+static void rows_to_lanes(int64_t n, int64_t stride, const float *restrict y, float *restrict x) {
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4)
+        for (int64_t l = 0; l < ABREAST; l += 4)
+            turn(y + l * stride + j, stride, x + j * ABREAST + l, ABREAST);
+    for (; j < n; j++)
         for (int64_t l = 0; l < ABREAST; l++) x[j * ABREAST + l] = y[l * stride + j];
 }
 
@@ -206,34 +201,27 @@ static void widen(abreast *w, const fc_classes *class, int64_t S, const float *r
     }
 }
 
-/* One cell without a subtraction. A lane is copied when its first cell is needed. */
-FC_APART double plain_sum(const abreast *w, const exceptions *e, int64_t S, int64_t j, int64_t lane,
-                          int64_t *copied) {
-    double *x = w->alone, listed = 0.0, others = 0.0;
-    if (*copied != lane)
-        for (int64_t i = 0; i < S; i++) x[i] = w->x[i * ABREAST + lane];
-    *copied = lane;
-    for (int64_t k = e->row[j]; k < e->row[j + 1]; k++) {
-        listed += e->weight[k] * x[e->other[k]];
-        x[e->other[k]] = 0.0;
-    }
-    if (e->from == NULL) {
-        for (int64_t i = 0; i < S; i++) others += x[i];
-    } else if (e->at->of[j] >= 0) {
-        const int32_t *state = e->from->state, c = e->at->of[j];
-        for (int64_t i = e->from->row[c]; i < e->from->row[c + 1]; i++) others += x[state[i]];
-    }
-    for (int64_t k = e->row[j]; k < e->row[j + 1]; k++)
-        x[e->other[k]] = w->x[e->other[k] * ABREAST + lane];
-    return listed + w->rest * others;
-}
-
-/* Sums the cancelled cells of row j again. */
+/* Sums the cancelled cells of row j again, without a subtraction. */
 FC_APART void sum_anew(const abreast *w, const exceptions *e, int64_t S, int64_t j,
                        const double *total, double *cell) {
-    int64_t copied = -1;
-    for (int64_t l = 0; l < ABREAST; l++)
-        if (cell[l] < CANCELS * total[l]) cell[l] = plain_sum(w, e, S, j, l, &copied);
+    wide_double listed[PARTS] = {{0}}, others[PARTS] = {{0}};
+    const int32_t class = e->from == NULL ? -1 : e->at->of[j];
+    const int64_t last = e->row[j + 1];
+    int64_t i = class < 0 ? 0 : e->from->row[class];
+    const int64_t end = class >= 0 ? e->from->row[class + 1] : e->from == NULL ? S : 0;
+    for (int64_t k = e->row[j]; i < end; i++) { /* states of the class, and arcs: both ascend */
+        const int64_t state = class < 0 ? i : e->from->state[i];
+        while (k < last && e->other[k] < state) k++;
+        if (k < last && e->other[k] == state) continue;
+        for (int p = 0; p < PARTS; p++)
+            others[p] += ((const wide_double *)(w->x + state * ABREAST))[p];
+    }
+    for (int64_t k = e->row[j]; k < last; k++)
+        for (int p = 0; p < PARTS; p++)
+            listed[p] += e->weight[k] * ((const wide_double *)(w->x + e->other[k] * ABREAST))[p];
+    for (int p = 0; p < PARTS; p++) listed[p] += w->rest * others[p];
+    for (int l = 0; l < ABREAST; l++)
+        cell[l] = cell[l] < CANCELS * total[l] ? listed[l / HALF][l % HALF] : cell[l];
 }
 
 /* y_j = r total + sum of (w - r) x over the arcs of j; x and its sums are set by `widen`. */
@@ -355,11 +343,7 @@ static void forward_abreast(sweep *v, abreast *w, group *g, const float *weight)
             g->lost[l] = !(top[l] > -1e29f && top[l] < 1e29f && least[l] >= FAINT && sum[l] < 1e30);
             if (!g->lost[l] && sum[l] > 0.0) c[l] = (float)(1.0 / sum[l]);
             fc_add(g->log_z + l, (double)top[l]);
-            product_of_sums[l] *= sum[l];
-            if (product_of_sums[l] < 1e-200 || product_of_sums[l] > 1e200 || t == g->T[l] - 1) {
-                fc_add(g->log_z + l, log(product_of_sums[l]));
-                product_of_sums[l] = 1.0;
-            }
+            add_sum(g->log_z + l, product_of_sums + l, sum[l], t == g->T[l] - 1);
         }
         for (int64_t j = 0; j < cells; j += ABREAST)
             for (int l = 0; l < ABREAST; l++) a[j + l] *= c[l];
@@ -399,9 +383,7 @@ static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t,
     const float *restrict a = w->alpha + t * cells, *restrict b = w->beta;
     float *restrict p = w->row;
     for (int64_t j = 0; j < cells; j++) p[j] = a[j] * b[j];
-    from_lanes(S / 4 * 4, Q, p, w->token);
-    for (int64_t j = S / 4 * 4; j < S; j++)
-        for (int64_t l = 0; l < ABREAST; l++) w->token[l * Q + j] = p[j * ABREAST + l];
+    lanes_to_rows(S, Q, p, w->token);
     for (int64_t l = 0; l < g->n; l++) {
         const float *row = w->token + l * Q;
         if (t >= g->T[l]) continue;

@@ -423,6 +423,14 @@ static void add_ends(int64_t n, double weight, int curved, const float *p, doubl
         sum[j] += curved ? variance(weight, (double)p[j]) : weight * (double)p[j];
 }
 
+/* Adds the log of a product of sums to a total, when it is far from one or the `last`. */
+FC_INLINE void add_sum(fc_total *total, double *product_of_sums, double sum, int last) {
+    *product_of_sums *= sum;
+    if (!last && *product_of_sums >= 1e-200 && *product_of_sums <= 1e200) return;
+    fc_add(total, log(*product_of_sums));
+    *product_of_sums = 1.0;
+}
+
 /* Forward rows of the sentence; 0 when a state is too faint. log Z without the shifts of arcs. */
 static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
     const int64_t S = w->S, Q = w->Q;
@@ -450,13 +458,8 @@ static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
         for (int64_t j = 0; j < Q; j++) a[j] *= c;
         w->scale[t] = c;
         fc_add(&total, (double)top);
-        product_of_sums *= (double)sum;
-        if (product_of_sums < 1e-200 || product_of_sums > 1e200) {
-            fc_add(&total, log(product_of_sums));
-            product_of_sums = 1.0;
-        }
+        add_sum(&total, &product_of_sums, (double)sum, t == T - 1);
     }
-    fc_add(&total, log(product_of_sums));
     *log_z = fc_value(total);
     return 1;
 }
