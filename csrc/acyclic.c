@@ -150,26 +150,17 @@ fc_status fc_acyclic_lengths(const fc_acyclic *m, const int32_t *label, int32_t 
     return FC_OK;
 }
 
-static arc_list arcs_of_states(const fc_acyclic *m, const double *suffix, const double *lost) {
-    return (arc_list){m->score, m->target, suffix, lost};
-}
-
-fc_status fc_acyclic_best_suffix(const fc_acyclic *m, double *suffix) {
-    const arc_list arcs = arcs_of_states(m, suffix, NULL);
-    for (int64_t s = m->S - 1; s >= 0; s--)
-        suffix[s] = best_arc_score(&arcs, m->row[s], m->row[s + 1], m->final[s]);
-    return FC_OK;
-}
-
 /* Each suffix is stored with its rounding error: the suffix of the first state is as exact as one
  * addition. */
-fc_status fc_acyclic_sums(const fc_acyclic *m, double *suffix, double *lost, double *stop,
-                          double *share) {
-    const arc_list arcs = arcs_of_states(m, suffix, lost);
+fc_status fc_acyclic_suffix(const fc_acyclic *m, double *suffix, double *lost, double *stop,
+                            double *share) {
+    const arc_list arcs = {m->score, m->target, suffix, lost};
     int coarse = 0;
     for (int64_t s = m->S - 1; s >= 0; s--) {
         const int64_t begin = m->row[s], end = m->row[s + 1];
         const double final = m->final[s], best = best_arc_score(&arcs, begin, end, final);
+        suffix[s] = best;
+        if (share == NULL) continue;
         const double rest = sum_arcs(&arcs, begin, end, final, best, coarse, share, stop + s);
         fc_keep(best, rest, suffix + s, lost + s);
         coarse |= fabs(lost[s]) > FC_MOST_LOST;

@@ -22,12 +22,11 @@
 static inline void tempered_arcs(sampler *g, int64_t t, double by) {
     const int64_t S = g->machine->S, P = g->P;
     const double *from = arcs_into(g->axis, t);
-    g->highest = by * finite_or_zero(fc_largest(S * S, from));
     for (int64_t i = 0; i < S; i++) {
         for (int64_t j = 0; j < S; j++) g->arc[i * P + j] = from[i * S + j] * by;
         for (int64_t j = S; j < P; j++) g->arc[i * P + j] = FC_NEVER;
     }
-    for (int64_t k = 0; k < S * P; k++) g->linear[k] = fc_exp(g->arc[k] - g->highest);
+    g->highest = fc_weigh(S, P, g->arc, g->linear);
 }
 
 /* alpha[t][j]: log of the sum (or the maximum) over all beginnings that end in j at t. */

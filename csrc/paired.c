@@ -176,7 +176,6 @@ static void join_by_logs(const fc_paired *m, const node *v, int64_t x, const suf
 /* Adds the score of ending, log(exp(end) + exp(*sum + *lost)). */
 static void log_add(double end, double *sum, double *lost) {
     const double gap = end - *sum - *lost;
-    if (end == FC_NEVER) return;
     if (gap > 0.0) {
         fc_keep(end, log1p(exp(-gap)), sum, lost);
     } else {
@@ -185,26 +184,17 @@ static void log_add(double end, double *sum, double *lost) {
 }
 
 /* exit_x of a node: its final score plus its continuations, exp(c + top) times `sum`. */
-static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
+static void join_sums(const fc_paired *m, const node *v, double c, const double *restrict sum,
                       const suffixes *f, double *restrict exit, double *restrict lost) {
     const double *restrict final = m->final + v->x;
-    double least = INFINITY, most = FC_NEVER;
-    for (int64_t x = 0; x < v->exits; x++) least = sum[x] < least ? sum[x] : least;
-    for (int64_t x = 0; x < v->exits; x++) most = final[x] > most ? final[x] : most;
-    if (least >= FAINT_SUM) {
-        for (int64_t x = 0; x < v->exits; x++) sum[x] = m->top + fc_log(sum[x]);
-        for (int64_t x = 0; x < v->exits; x++) fc_keep(c, sum[x], exit + x, lost + x);
-        for (int64_t x = 0; x < v->exits && most > FC_NEVER; x++)
-            log_add(final[x], exit + x, lost + x);
-        return;
-    }
+    for (int64_t x = 0; x < v->exits; x++)
+        lost[x] = m->top + fc_log(sum[x] < FAINT_SUM ? 1.0 : sum[x]);
+    for (int64_t x = 0; x < v->exits; x++) fc_keep(c, lost[x], exit + x, lost + x);
     for (int64_t x = 0; x < v->exits; x++) {
-        if (sum[x] < FAINT_SUM) {
+        if (sum[x] < FAINT_SUM)
             join_by_logs(m, v, x, f, exit + x, lost + x);
-        } else {
-            fc_keep(c, m->top + fc_log(sum[x]), exit + x, lost + x);
+        else if (final[x] > FC_NEVER)
             log_add(final[x], exit + x, lost + x);
-        }
     }
 }
 

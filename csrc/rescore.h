@@ -82,11 +82,6 @@ static inline int64_t lay_out_rescoring(rescoring *w, tensor *m, int64_t tokens,
 
 static inline double *row_of(const rescoring *w, int64_t r) { return w->x + r * w->m->full; }
 
-static inline runner *add_row(rescoring *w, int64_t job, int64_t s, int64_t t) {
-    w->row[w->n] = (runner){job, s, t, 0, {0.0, 0.0}};
-    return &w->row[w->n++];
-}
-
 /* Ends a row; the last row takes its place. */
 static inline void end_row(rescoring *w, int64_t r) {
     w->n--;
@@ -175,7 +170,7 @@ static inline void pass(rescoring *w, const direction d) {
             const rescored *sentence = &w->sentence[s];
             if (ahead && (sentence->last < 0 || !(sentence->total > FC_NEVER))) continue;
             spread_ends(m, w->K, ahead ? m->initial : m->final, m->ends[d], row_of(w, w->n));
-            add_row(w, s, s, ahead ? 0 : sentence->T - 1);
+            w->row[w->n++] = (runner){.job = s, .s = s, .t = ahead ? 0 : sentence->T - 1};
         }
         for (int64_t r = 0; r < w->n;) {
             runner *row = &w->row[r];

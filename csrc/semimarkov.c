@@ -81,14 +81,10 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
 static void lay_out(sentence *v, double *work) {
     const int64_t row = (v->T + 1) * v->P;
     v->S = work;
-    v->heads = v->S + v->T * v->D * v->P;
-    v->alpha = v->heads + row;
-    v->gamma = v->alpha + row;
-    v->beta = v->gamma + row;
-    v->after = v->beta + row;
-    v->open = v->after + row;
-    v->ahead = v->open + row;
-    v->w = v->ahead + row;
+    work += v->T * v->D * v->P;
+    double **each[] = {&v->heads, &v->alpha, &v->gamma, &v->beta, &v->after, &v->open, &v->ahead};
+    for (int k = 0; k < 7; k++, work += row) *each[k] = work;
+    v->w = work;
 }
 
 /* --- Scores -------------------------------------------------------------------------------------- */
@@ -150,21 +146,13 @@ static void carried(const sentence *v, int64_t t, double *restrict y) {
     for (int64_t l = 0; l < v->P; l++) y[l] = inside[l] + v->carrying[l] - v->w[t];
 }
 
-/* Heads that end before token e, with their pasts, [P]. */
-static void heads_to(const sentence *v, int64_t e, double *restrict y) {
+/* Heads that begin with token t, with their futures, or that end before it, with their pasts, [P]. */
+static void heads(const sentence *v, int64_t t, int begin, double *restrict y) {
     fc_fill(v->P, FC_NEVER, y);
     for (int64_t l = 0; l < v->L; l++) {
-        const int64_t s = e - v->m->longest[l];
-        if (s >= 0) y[l] = v->gamma[s * v->P + l] + v->heads[s * v->P + l];
-    }
-}
-
-/* Heads from token s, with their futures, [P]. */
-static void heads_from(const sentence *v, int64_t s, double *restrict y) {
-    fc_fill(v->P, FC_NEVER, y);
-    for (int64_t l = 0; l < v->L; l++) {
-        const int64_t e = s + v->m->longest[l];
-        if (e < v->T) y[l] = v->heads[s * v->P + l] + v->ahead[e * v->P + l];
+        const int64_t s = begin ? t : t - v->m->longest[l], e = s + v->m->longest[l];
+        if (s < 0 || (begin && e >= v->T)) continue;
+        y[l] = v->heads[s * v->P + l] + (begin ? v->ahead[e * v->P + l] : v->gamma[s * v->P + l]);
     }
 }
 
@@ -177,26 +165,6 @@ FC_INLINE void plus(const double *a, const double *b, double *y) {
         sum[l] = top + fc_log(1.0 + fc_exp(low - base));
     }
     for (int l = 0; l < FC_LANES; l++) y[l] = sum[l];
-}
-
-/* --- Along the pairs ----------------------------------------------------------------------------- */
-
-/* y[l] = log sum over k of exp(x[k] + pair[k][l]); the rows of `linear` are exp(pair - top). */
-static void along(sentence *v, const double *pair, const double *linear, const double *x,
-                  double *restrict y) {
-    fc_along(v->L, v->P, v->top, pair, linear, x, v->row, v->sum, y);
-}
-
-static void weigh_pairs(sentence *v) {
-    const int64_t P = v->P, L = v->L;
-    double top = FC_NEVER;
-    for (int64_t k = 0; k < L; k++)
-        for (int64_t l = 0; l < L; l++) top = fc_larger(top, v->m->pair[k * P + l]);
-    v->top = top == FC_NEVER ? 0.0 : top;
-    for (int64_t k = 0; k < L * P; k++) {
-        v->linear[k] = k % P < L ? fc_exp(v->m->pair[k] - v->top) : 0.0;
-        v->around[k] = k % P < L ? fc_exp(v->m->turned[k] - v->top) : 0.0;
-    }
 }
 
 /* --- Sums ---------------------------------------------------------------------------------------- */
@@ -235,7 +203,7 @@ static void open_tails(sentence *v, int64_t e) {
     const double *restrict last = v->token + (3 * (e - 1) + 2) * P;
     double *restrict open = v->open + e * P, *restrict alpha = v->alpha + e * P;
     double *restrict begin = v->row, *restrict on = v->sum;
-    heads_to(v, e, begin);
+    heads(v, e, 0, begin);
     carried(v, e - 1, on);
     for (int64_t j = 0; j < P; j += FC_LANES) {
         double end[FC_LANES];
@@ -257,7 +225,7 @@ static void forward(sentence *v) {
         double *alpha = v->alpha + e * P;
         join_rows(0, P, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
         if (v->tails) open_tails(v, e);
-        along(v, v->m->pair, v->linear, alpha, v->gamma + e * P);
+        fc_along(v->L, P, v->top, v->m->pair, v->linear, alpha, v->row, v->sum, v->gamma + e * P);
     }
 }
 
@@ -279,7 +247,7 @@ FC_INLINE void close_tails(sentence *v, int64_t s, const int best) {
         (best ? larger : plus)(end, next + j, on);
         for (int l = 0; l < FC_LANES; l++) ahead[j + l] += on[l];
     }
-    heads_from(v, s, v->row);
+    heads(v, s, 1, v->row);
     for (int64_t j = 0; j < P; j += FC_LANES)
         (best ? larger : plus)(v->row + j, beta + j, beta + j);
 }
@@ -302,13 +270,8 @@ FC_INLINE void backward(sentence *v, const int best) {
         if (best)
             row_product(MAX_PLUS, v->L, P, beta, 1, v->m->turned, P, after);
         else
-            along(v, v->m->turned, v->around, beta, after);
+            fc_along(v->L, P, v->top, v->m->turned, v->around, beta, v->row, v->sum, after);
     }
-}
-
-/* log Z without the subtracted amounts. */
-static double total(const sentence *v) {
-    return v->T == 0 ? 0.0 : fc_log_sum(v->L, v->m->initial, v->beta);
 }
 
 /* --- Expected counts ---------------------------------------------------------------------------- */
@@ -358,14 +321,9 @@ static void expect_heads(sentence *v, const expected *g, double log_z) {
     for (int64_t s = 0; s < v->T; s++) {
         double *restrict p = v->row, *restrict length = g->length + D * P;
         double *restrict first = g->token + 3 * s * P, *restrict begins = v->C + s * P;
-        fc_fill(P, FC_NEVER, p);
-        for (int64_t l = 0; l < v->L; l++) {
-            const int64_t e = s + v->m->longest[l];
-            if (e < v->T)
-                p[l] = v->gamma[s * P + l] + v->heads[s * P + l] + v->ahead[e * P + l] - log_z;
-        }
+        heads(v, s, 1, p);
         for (int64_t l = 0; l < P; l++) {
-            p[l] = fc_exp(p[l]);
+            p[l] = fc_exp(v->gamma[s * P + l] + p[l] - log_z);
             first[l] += p[l];
             length[l] += p[l];
             begins[l] += p[l];
@@ -381,26 +339,18 @@ static void expect_tails(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P;
     for (int64_t t = 0; t < v->T; t++) {
         const double *restrict open = v->open + t * P, *restrict score = v->token + (3 * t + 2) * P;
-        const double *restrict behind = v->after + (t + 1) * P;
-        const double *restrict next = v->ahead + (t + 1) * P;
+        const double *restrict ahead = v->ahead + t * P, *restrict behind = v->after + (t + 1) * P;
         double *restrict on = v->row, *restrict length = g->length + (v->D + 1) * P;
-        double *restrict last = g->token + (3 * t + 2) * P, *restrict begins = v->C + t * P;
+        double *restrict last = g->token + (3 * t + 2) * P;
+        double *restrict begins = v->C + t * P, *restrict ends = begins + P;
         carried(v, t, on);
-        for (int64_t j = 0; j < P; j += FC_LANES) {
-            double carry[FC_LANES], end[FC_LANES], rest[FC_LANES];
-            for (int l = 0; l < FC_LANES; l++) carry[l] = open[j + l] + on[j + l] - log_z;
-            for (int l = 0; l < FC_LANES; l++) end[l] = score[j + l] + behind[j + l];
-            plus(end, next + j, rest);
-            for (int l = 0; l < FC_LANES; l++) {
-                const double p = fc_exp(carry[l] + rest[l]);
-                length[j + l] += p;
-                begins[j + l] += p;
-                last[j + l] += fc_exp(carry[l] + end[l]);
-                on[j + l] = p;
-            }
+        for (int64_t l = 0; l < P; l++) {
+            const double p = fc_exp(open[l] + ahead[l] - log_z);
+            length[l] += p;
+            begins[l] += p;
+            ends[l] -= p;
+            last[l] += fc_exp(open[l] + on[l] + score[l] + behind[l] - log_z);
         }
-        double *restrict ends = v->C + (t + 1) * P;
-        for (int64_t l = 0; l < P; l++) ends[l] -= on[l];
     }
 }
 
@@ -464,7 +414,8 @@ static void begin(sentence *v, const fc_semimarkov *m, int64_t room, double *wor
         v->carrying[l] = m->length[(m->D + 1) * m->P + l];
         v->tails = 1;
     }
-    weigh_pairs(v);
+    v->top = fc_weigh(m->L, m->P, m->pair, v->linear);
+    fc_weigh(m->L, m->P, m->turned, v->around);
 }
 
 fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, double *log_z,
@@ -481,7 +432,8 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
         const int64_t first = x->offset[b];
         take(&v, x, b, work);
         backward(&v, 0);
-        const double rest = total(&v);
+        /* log Z without the subtracted amounts */
+        const double rest = v.T == 0 ? 0.0 : fc_log_sum(m->L, m->initial, v.beta);
         log_z[b] = fc_whole(v.T, v.w, rest);
         if (v.T == 0 || log_z[b] == FC_NEVER) continue;
         if (!(fabs(log_z[b]) <= 1e300)) {

@@ -37,8 +37,8 @@ void acyclic(void) {
     int64_t width = 0, row_done = 0, *count = NEW(int64_t, B);
     fc_acyclic_lengths(&m, NULL, shortest, longest);
     for (int64_t s = 0; s < S; s++) width = longest[s] > width ? longest[s] : width;
-    fc_acyclic_best_suffix(&m, best);
-    fc_acyclic_sums(&m, sum, NEW(double, S), stop, share);
+    fc_acyclic_suffix(&m, best, NULL, NULL, NULL);
+    fc_acyclic_suffix(&m, sum, NEW(double, S), stop, share);
     fc_acyclic_marginals(&m, sum, stop, share, node, arc, NEW(double, S));
     fc_acyclic_max_marginals(&m, best, node, arc);
     fc_acyclic_best(&m, best, B * S, NEW(int32_t, B *S), NEW(int64_t, B + 1));
