@@ -73,32 +73,25 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     const int64_t weights = a->axis->contexts * a->size;
     int64_t carries = 0;
     for (int64_t k = 0; k < a->arcs; k++) carries += s->labels->arc[k] == FC_CARRIES;
-    s->count = take_longs(&work, types);
-    s->likely = take_longs(&work, types);
-    s->base = take_longs(&work, types + 1);
+    int64_t **types_of[] = {&s->count, &s->likely, &s->base, &s->states};
+    for (int k = 0; k < 4; k++) *types_of[k] = take_longs(&work, types + 1);
     s->cell = take_longs(&work, s->cells);
     s->spot = take_longs(&work, s->cells);
     s->ends = (uint8_t *)take(&work, s->cells / 8 + 1);
-    s->states = take_longs(&work, types + 1);
-    s->mine = take_longs(&work, a->S);
-    s->into = take_longs(&work, a->S + 1);
-    s->along = take(&work, carries);
+    int64_t **states[] = {&s->mine, &s->into, &s->leave};
+    for (int k = 0; k < 3; k++) *states[k] = take_longs(&work, a->S + 1);
     s->shut = take(&work, a->S);
     s->on = take(&work, a->S);
-    s->from = take_longs(&work, carries);
-    s->to = take_longs(&work, carries);
-    s->arc = take_longs(&work, carries);
-    s->back = take_longs(&work, carries);
-    s->leave = take_longs(&work, a->S + 1);
-    s->order = take_longs(&work, carries);
+    s->along = take(&work, carries);
+    int64_t **arcs[] = {&s->from, &s->to, &s->arc, &s->back, &s->order};
+    for (int k = 0; k < 5; k++) *arcs[k] = take_longs(&work, carries);
     s->y = take(&work, s->cells * s->W);
     s->value = take(&work, s->W);
     s->mass = take(&work, s->W);
     double **full[] = {&s->token, &s->read, &s->ahead};
     for (int k = 0; k < 3; k++) *full[k] = take(&work, m->full);
-    s->begin = take(&work, weights);
-    s->close = take(&work, weights);
-    s->turned = take(&work, weights);
+    double **tables[] = {&s->begin, &s->close, &s->turned};
+    for (int k = 0; k < 3; k++) *tables[k] = take(&work, weights);
     s->only = (uint8_t *)take(&work, a->S / 8 + 1);
     return work - start;
 }
@@ -225,30 +218,26 @@ static void part_weights(follower *s, const tensor *m, semiring K) {
 
 /* Clears lanes in groups of eight; the lanes after the n-th of its group are cleared as well. */
 FC_INLINE void clear_lanes(semiring K, int64_t n, double *restrict x) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = none(K);
+    for (int64_t i = 0; i < fc_padded(n); i++) x[i] = none(K);
 }
 
 /* y (+)= x (x) w */
 FC_INLINE void add_lanes(semiring K, int64_t n, double w, const double *restrict x,
                          double *restrict y) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++)
-            y[i] = K == SUM_TIMES ? y[i] + x[i] * w : log_add(y[i], x[i] + w);
+    for (int64_t i = 0; i < fc_padded(n); i++)
+        y[i] = K == SUM_TIMES ? y[i] + x[i] * w : log_add(y[i], x[i] + w);
 }
 
 /* x (x)= w */
 FC_INLINE void scale_lanes(semiring K, int64_t n, double w, double *restrict x) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = times(K, x[i], w);
+    for (int64_t i = 0; i < fc_padded(n); i++) x[i] = times(K, x[i], w);
 }
 
 /* sum += exp(x + w - mass), linear: x w */
 FC_INLINE void weigh_cell(semiring K, int64_t n, double w, double mass, const double *restrict x,
                           double *restrict sum) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++)
-            sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
+    for (int64_t i = 0; i < fc_padded(n); i++)
+        sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
 }
 
 /* s->value[lane] = sum of its weights times the weights of a tensor, divided by `mass`. With `closing`,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches of sentences over one composition. */
+ * Sentences over one composition: in batches, in blocks if their rows do not fit in memory, and beside an
+ * automaton whose steps are counted. */
 
 #include "abreast.h"
 #include "rescore.h"
@@ -388,6 +389,113 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
     for (int64_t c = 0; c < C;) {
         c = gather(&w, offsets, C, sentence, c, room);
         if (w.sentences > 0) rescore_sentences(&w, best ? MAX_PLUS : SUM_TIMES);
+    }
+    return FC_OK;
+}
+
+/* --- Blocks of long sentences ------------------------------------------------------------------ */
+
+static semiring kind_of(const fc_block *b) {
+    return b->kind == FC_BEST ? MAX_PLUS : b->kind == FC_SUM ? SUM_TIMES : LOG_PLUS;
+}
+
+fc_status fc_block_suffix(const fc_machine *machine, const fc_block *b, double *suffix,
+                          double *total, double *work) {
+    if (!block_ok(b)) return FC_EINVAL;
+    tensor m;
+    lay_out_block(&m, machine, b->n, work);
+    m.forgets = 1;
+    fc_total sum = {total[0], total[1]};
+    if (block_backward(&m, kind_of(b), b, &sum) == LOST) return FC_ERANGE;
+    const int whole = b->t == 0;
+    total[0] = whole ? fc_value(sum) : sum.sum;
+    total[1] = whole ? 0.0 : sum.lost;
+    memcpy(suffix, m.suffix, (size_t)m.full * sizeof *suffix);
+    return FC_OK;
+}
+
+fc_status fc_block_paths(const fc_machine *machine, const fc_block *b, int64_t n, int64_t stride,
+                         const double *uniform, int32_t *path, int32_t *residual, double *work) {
+    if (!block_ok(b) || n < 0 || stride < b->n) return FC_EINVAL;
+    tensor m;
+    const semiring K = kind_of(b);
+    fc_total total = {0};
+    lay_out_block(&m, machine, b->n, work);
+    m.forgets = 1;
+    if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
+    for (int64_t i = 0; i < b->n; i++) {
+        if (K != MAX_PLUS && b->t + i > 0) load_arcs(&m, K, b->first + i);
+        for (int64_t k = 0; k < n; k++) {
+            const double u = K == MAX_PLUS ? 0.0 : uniform[k * stride + i];
+            if (!take_step(&m, K, b, i, u, path + k * stride, residual + k)) return FC_ERANGE;
+        }
+    }
+    return FC_OK;
+}
+
+fc_status fc_block_marginals(const fc_machine *machine, const fc_block *b, double *const *node,
+                             double *const *arc, double *entropy, double *work) {
+    if (!block_ok(b)) return FC_EINVAL;
+    tensor m;
+    const semiring K = kind_of(b);
+    fc_total total = {0};
+    answers out = {.weight = 1.0, .entropy = entropy};
+    lay_out_block(&m, machine, b->n, work);
+    for (int64_t c = 0; c < m.n; c++) {
+        out.node[c] = node[c];
+        out.arc[c] = arc == NULL ? NULL : arc[c];
+        m.whole |= out.arc[c] != NULL;
+    }
+    if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
+    return forward(&m, K, b, &out) == DONE ? FC_OK : FC_ERANGE;
+}
+
+/* --- Counts of steps -----------------------------------------------------------------------------
+ *
+ * Expected steps of an automaton that reads labels and kinds of tokens are the posteriors of the cells of
+ * the recursion, each a state of the automaton before a token and the chain's state at it: a step follows
+ * from both. */
+
+static fc_status check_kinds(const fc_machine *m, int64_t N) {
+    const fc_residual *r = m->residual;
+    if (m->axes != 1 || r == NULL || r->kind == NULL || r->width != m->S) return FC_EINVAL;
+    if (r->Q < 1 || r->E != r->Q || r->rows < 1) return FC_EINVAL;
+    for (int64_t t = 0; t < N; t++)
+        if (r->kind[t] < 0 || r->kind[t] >= r->rows) return FC_EINVAL;
+    for (int64_t k = 0; k < r->Q * r->rows * m->S; k++)
+        if (r->reached[k] < -1 || r->reached[k] >= r->Q) return FC_EINVAL;
+    return FC_OK;
+}
+
+fc_status fc_counts(const fc_machine *machine, int64_t B, const int64_t *offsets, double *log_z,
+                    double *state, double *sum, double *arc, double *read, double *last,
+                    double *work, int64_t *where) {
+    fc_status status = check_bounds(B, offsets, where);
+    if (status == FC_OK) status = check_kinds(machine, offsets[B]);
+    if (status != FC_OK) return status;
+    tensor m;
+    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    m.whole = sum != NULL || arc != NULL;
+    const int64_t S = m.S, arcs = m.axis[0].arcs, kinds = machine->residual->rows;
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        const answers out = {.weight = 1.0,
+                             .node = {state + first * S},
+                             .arc = {arc == NULL ? NULL : arc + first * arcs},
+                             .sum = {sum},
+                             .keeps_cells = 1};
+        *where = b;
+        if (arc != NULL) fc_fill(arcs, 0.0, out.arc[0]); /* no arc leads into the first token */
+        const outcome found = sentence_marginals(&m, first, T, FC_AUTO, log_z + b, &out);
+        if (isnan(log_z[b]) || log_z[b] == (double)INFINITY) return FC_ENUMERIC;
+        if (found == LOST) return FC_ERANGE;
+        for (int64_t t = 0; found == DONE && t < T; t++)
+            for (int64_t q = 0; q < m.Q; q++) {
+                const double *cell = m.suffix + t * m.full + q * m.P;
+                const int64_t row = (q * kinds + machine->residual->kind[first + t]) * S;
+                fc_axpy(S, 1.0, cell, read + row);
+                if (t + 1 == T) fc_axpy(S, 1.0, cell, last + row);
+            }
     }
     return FC_OK;
 }

@@ -81,7 +81,7 @@ FC_INLINE double read_token(tensor *m, semiring K, int64_t first, int64_t t, int
         fc_fill(m->P - m->S, FC_NEVER, G + m->S);
         return 0.0;
     }
-    double shift = m->shifts[t] = load_node(m, K, token, node);
+    double shift = load_node(m, K, token, node);
     if (m->machine->residual == NULL) {
         times_plane(m, K, m->x, node, G);
     } else {
@@ -90,7 +90,7 @@ FC_INLINE double read_token(tensor *m, semiring K, int64_t first, int64_t t, int
         times_plane(m, K, G, node, G);
         shift += m->edge_shift;
     }
-    return m->read[t] = shift + normalise(m, K, G);
+    return shift + normalise(m, K, G);
 }
 
 /* Part of a sentence: two rows pass from block to block, G of the token after the block and F of the
@@ -124,14 +124,14 @@ static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, f
         spread_ends(m, K, m->final, m->ends[1], m->x);
     } else {
         memcpy(m->suffix + b->n * m->full, b->after, (size_t)m->full * sizeof *b->after);
-        step = m->step[b->n] = load_arcs(m, K, b->first + b->n);
+        step = load_arcs(m, K, b->first + b->n);
         all_axes(m, K, BACKWARD, m->suffix + b->n * m->full);
     }
     for (int64_t i = b->n - 1; i >= 0; i--) {
         fc_add(total, step + read_token(m, K, b->first, i, b->n));
         if (total->sum == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
         if (i == 0) break;
-        step = m->step[i] = load_arcs(m, K, b->first + i);
+        step = load_arcs(m, K, b->first + i);
         all_axes(m, K, BACKWARD, m->suffix + i * m->full);
     }
     if (b->t > 0) return K == SUM_TIMES && any_lost(m) ? LOST : DONE;

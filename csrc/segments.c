@@ -219,37 +219,28 @@ static inline const double *plain_weights(const tensor *m) {
     return a->weight + (a->axis->place == NULL ? 0 : a->axis->place[0]) * a->size;
 }
 
-/* Sum over the arcs that leave state i and do not carry. */
-static double sum_closing(follower *s, const tensor *m, int64_t i, const double *G) {
-    const loaded_axis *a = &m->axis[0];
-    const double *weight = plain_weights(m);
-    if (a->dense) {
-        const uint8_t *kind = s->labels->arc + i * a->S;
-        memcpy(s->token, weight + i * m->P, (size_t)m->P * sizeof *weight);
-        for (int64_t j = 0; j < a->S; j++) s->token[j] = kind[j] == FC_CARRIES ? 0.0 : s->token[j];
-        return fc_dot(m->P, s->token, G);
-    }
-    double sum = 0.0;
-    for (int64_t k = a->axis->row[i]; k < a->axis->row[i + 1]; k++)
-        if (s->labels->arc[k] != FC_CARRIES) sum += weight[k] * G[a->axis->target[k]];
-    return sum;
-}
-
-/* Sum over the arcs that open a span in state j. */
-static double sum_opening(follower *s, const tensor *m, int64_t j, const double *read) {
+/* Sum over the arcs that open a span in a state, or over those that leave it and do not carry; x: what is
+ * at their other ends. */
+static double sum_arcs(follower *s, const tensor *m, int64_t state, int opening, const double *x) {
     const loaded_axis *a = &m->axis[0];
     const uint8_t *kind = s->labels->arc;
+    const double *weight = plain_weights(m);
     double sum = 0.0;
     if (a->dense) {
-        memcpy(s->token, a->turned + j * m->P, (size_t)m->P * sizeof *s->token);
-        for (int64_t i = 0; i < a->S; i++)
-            s->token[i] = kind[i * a->S + j] == FC_OPENS ? s->token[i] : 0.0;
-        return fc_dot(m->P, s->token, read);
+        const int64_t first = opening ? state : state * a->S, step = opening ? a->S : 1;
+        memcpy(s->token, (opening ? a->turned : weight) + state * m->P, (size_t)m->P * sizeof sum);
+        for (int64_t i = 0; i < a->S; i++) {
+            const uint8_t own = kind[first + i * step];
+            s->token[i] = (opening ? own == FC_OPENS : own != FC_CARRIES) ? s->token[i] : 0.0;
+        }
+        return fc_dot(m->P, s->token, x);
     }
-    const double *weight = plain_weights(m);
-    for (int64_t k = 0; k < a->arcs; k++)
-        if (a->axis->target[k] == j && kind[k] == FC_OPENS)
-            sum += weight[k] * read[a->axis->source[k]];
+    const int64_t *row = a->axis->row + state;
+    for (int64_t k = opening ? 0 : row[0]; k < (opening ? a->arcs : row[1]); k++) {
+        if (!opening && kind[k] != FC_CARRIES) sum += weight[k] * x[a->axis->target[k]];
+        if (opening && a->axis->target[k] == state && kind[k] == FC_OPENS)
+            sum += weight[k] * x[a->axis->source[k]];
+    }
     return sum;
 }
 
@@ -268,7 +259,7 @@ static void begin_plain(follower *s, const tensor *m, const double *read, const 
                 carried += read[cell[from[e]]] * weight[arc[e]];
             begun[cell[i]] = s->only[first + i] && carried <= MOST * all
                                  ? all - carried
-                                 : sum_opening(s, m, cell[i], read);
+                                 : sum_arcs(s, m, cell[i], 1, read);
         }
     }
 }
@@ -290,7 +281,7 @@ static void weigh_plain(follower *s, const tensor *m, int64_t k, const between *
         on[i] = goes *= w->share;
         shut[i] = 0.0;
         if (!w->ends || !s->ends[first + i]) continue;
-        shut[i] = goes <= MOST * all ? all - goes : read * w->share * sum_closing(s, m, cell[i], G);
+        shut[i] = goes <= MOST * all ? all - goes : read * w->share * sum_arcs(s, m, cell[i], 0, G);
     }
 }
 
@@ -449,10 +440,11 @@ FC_APART fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
 }
 
 static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_segments *labels,
-                    int64_t n, int64_t lanes, double *memory, double *work) {
+                    int64_t n, int64_t lanes, double *work) {
+    lay_out_block(m, machine, n, NULL); /* for its sizes: what persists comes first */
+    work += lay_out_lanes(s, m, labels, lanes, work);
     work += lay_out_block(m, machine, n, work);
     m->whole = 1;
-    lay_out_lanes(s, m, labels, lanes, memory);
     work += lay_out_scratch(s, m, work);
     const loaded_axis *a = &m->axis[labels->axis];
     sort_states(s, a, m->P, take_longs(&work, a->S));
@@ -501,24 +493,17 @@ static int search_ok(const fc_segments *g, const fc_segment_search *f, int64_t b
     return 1;
 }
 
-int64_t fc_segment_memory(const fc_machine *machine, const fc_segments *labels, int64_t lanes) {
-    tensor m;
-    follower s;
-    lay_out_block(&m, machine, 1, NULL);
-    return lay_out_lanes(&s, &m, labels, lanes, NULL);
-}
-
 int64_t fc_segment_work(const fc_machine *machine, const fc_segments *labels, int64_t lanes,
                         int64_t n) {
     tensor m;
     follower s;
-    const int64_t size = lay_out_block(&m, machine, n, NULL);
-    lay_out_lanes(&s, &m, labels, lanes, NULL);
+    int64_t size = lay_out_block(&m, machine, n, NULL);
+    size += lay_out_lanes(&s, &m, labels, lanes, NULL);
     return size + lay_out_scratch(&s, &m, NULL) + fc_padded(m.axis[labels->axis].S);
 }
 
 fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const fc_segments *labels,
-                            fc_segment_search *f, double *memory, double *work) {
+                            fc_segment_search *f, double *work) {
     if (!block_ok(b) || b->kind == FC_BEST || !segments_ok(machine, labels) ||
         !search_ok(labels, f, f->cursor, f->asked))
         return FC_EINVAL;
@@ -526,7 +511,7 @@ fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const 
     follower s = {0};
     fc_total total = {0};
     const semiring K = b->kind == FC_SUM ? SUM_TIMES : LOG_PLUS;
-    prepare(&s, &m, machine, labels, b->n, f->lanes, memory, work);
+    prepare(&s, &m, machine, labels, b->n, f->lanes, work);
     s.cursor = f->cursor;
     if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
     const fc_status status = follow(&s, &m, K, b, f);
@@ -545,8 +530,7 @@ static fc_status follow_whole(follower *s, tensor *m, semiring K, const fc_block
 
 fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_t *offsets,
                               const fc_segments *labels, const int64_t *asked, fc_segment_search *f,
-                              int64_t *ends, double *log_z, double *memory, double *work,
-                              int64_t *where) {
+                              int64_t *ends, double *log_z, double *work, int64_t *where) {
     const fc_status bounds = check_rows(B, offsets, where);
     if (bounds != FC_OK) return bounds;
     if (!segments_ok(machine, labels) || (f->mode == FC_ASKED) != (asked != NULL)) return FC_EINVAL;
@@ -555,30 +539,22 @@ fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_
             return fail(FC_EINVAL, b, where);
     tensor m;
     follower s = {0};
-    int64_t longest = 1;
-    for (int64_t i = 0; i < B; i++)
-        longest = offsets[i + 1] - offsets[i] > longest ? offsets[i + 1] - offsets[i] : longest;
-    prepare(&s, &m, machine, labels, longest, f->lanes, memory, work);
+    const int64_t longest = longest_of(B, offsets);
+    prepare(&s, &m, machine, labels, longest > 0 ? longest : 1, f->lanes, work);
     for (int64_t i = 0; i < B; i++) {
         const fc_block b = whole_sentence(offsets[i], offsets[i + 1] - offsets[i]);
-        const int64_t found = f->found;
-        if (b.n == 0) {
-            ends[i] = found;
-            log_z[i] = machine->empty;
-            for (int64_t k = 0; f->mode == FC_COUNTED && k < labels->types; k++)
-                f->probability[i * labels->types + k] = 0.0;
-            continue;
-        }
         fc_segment_search own = *f;
-        own.asked = asked == NULL ? 0 : asked[i + 1];
-        s.cursor = asked == NULL ? 0 : asked[i];
-        if (f->mode == FC_COUNTED) own.probability = f->probability + i * labels->types;
-        fc_status status = follow_whole(&s, &m, SUM_TIMES, &b, &own, log_z + i);
-        if (status == FC_ERANGE) {
-            own.found = found;
+        fc_status status = b.n > 0 ? FC_ERANGE : FC_OK;
+        log_z[i] = machine->empty;
+        for (int K = SUM_TIMES; K <= LOG_PLUS && status == FC_ERANGE; K++) {
+            own = *f;
+            own.asked = asked == NULL ? 0 : asked[i + 1];
             s.cursor = asked == NULL ? 0 : asked[i];
-            if (f->mode == FC_COUNTED) fc_fill(labels->types, 0.0, own.probability);
-            status = follow_whole(&s, &m, LOG_PLUS, &b, &own, log_z + i);
+            if (f->mode == FC_COUNTED) {
+                own.probability = f->probability + i * labels->types;
+                fc_fill(labels->types, 0.0, own.probability);
+            }
+            status = follow_whole(&s, &m, (semiring)K, &b, &own, log_z + i);
         }
         if (status != FC_OK) return status;
         f->found = ends[i] = own.found;

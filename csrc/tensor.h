@@ -69,9 +69,6 @@ typedef struct {
     double *suffix;      /* [longest][full] G: continuations from this token on */
     double *x, *y, *best;        /* [full] */
     double *row, *lead, *shared; /* [full], [outer + 2 * widest axis] of one state's successors */
-    /* Logs of the scales of the backward recursion, [longest]: shifts of the node potentials, all
-     * scales of reading a token, and shifts of the arcs into it. */
-    double *shifts, *read, *step;
 } tensor;
 
 #define BRIEF 4 /* tokens */
@@ -177,8 +174,6 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->lead_by = take(&work, m->pruned ? one->S * one->S : 0);
     m->kept = (int32_t *)take(&work, m->pruned ? one->S : 0);
     m->columns = take(&work, m->pruned ? one->S * one->S : 0);
-    double **log[] = {&m->shifts, &m->read, &m->step};
-    for (int k = 0; k < 3; k++) *log[k] = take(&work, longest);
     return work - start + FC_LANES;
 }
 

@@ -3,7 +3,8 @@
  * A sentence whose rows would take too much memory is processed in blocks. One backward pass keeps the
  * suffix of every block's first token. A forward pass then recomputes the rows of one block at a time.
  * The results have the same bits as for the whole sentence. A row has `cells` numbers:
- * [Q][outer][S], S rounded up to a multiple of 8. FC_ERANGE: the linear domain cannot hold
+ * [Q][outer][S], S rounded up to a multiple of 8. Scratch is that of a sentence of n + 1 tokens,
+ * fc_machine_work. FC_ERANGE: the linear domain cannot hold
  * the sentence (take logs), or there is no path. */
 /* Maxima; sums in the linear domain; their logs. */
 typedef enum { FC_BEST, FC_SUM, FC_LOGS } fc_kind;
@@ -15,9 +16,6 @@ typedef struct {
     const double *after; /* [cells] suffix of the token after the block; NULL: the sentence ends */
     double *before; /* [cells] in: prefix of the first token; out: of the token after the block */
 } fc_block;
-
-/* Doubles of scratch for a block of n tokens. */
-int64_t fc_block_work(const fc_machine *machine, int64_t n);
 
 /* The suffix of the block's first token.
  *   suffix [cells] out

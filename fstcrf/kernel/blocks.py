@@ -92,7 +92,7 @@ class LongSentence:
         machine = batch.machine
         self.cells = machine.n_residual * machine.outer * (-(-machine.width // 8) * 8)
         self._before = np.empty(self.cells)
-        size = int(lib.fc_block_work(batch.view, self.size))
+        size = int(lib.fc_machine_work(batch.view, 0, self.size + 1))
         work = allocated(size, f"a block of {self._what}", self.n_tokens)
         self.work = ffi.from_buffer("double[]", work)
 

@@ -65,7 +65,7 @@ void blocks(void) {
     fc_machine m;
     if (!draw_machine(&m, T)) return;
     const int64_t cells = cells_of(&m), blocks = (T + size - 1) / size;
-    double *work = NEW(double, fc_block_work(&m, size)), total[2] = {0.0, 0.0};
+    double *work = NEW(double, fc_machine_work(&m, 0, size + 1)), total[2] = {0.0, 0.0};
     double *suffix = NEW(double, blocks *cells);
     for (int64_t k = blocks - 1; k >= 0; k--) {
         const int64_t t = k * size, end = t + size < T ? t + size : T;
@@ -125,7 +125,6 @@ void spans(void) {
         if (below(4)) f.span[3 * i] = (f.span[3 * i] & 7) + (f.span[3 * i - 3] & 7);
     const fc_status status =
         fc_machine_segments(&m, B, offsets, &g, asked, &f, NEW(int64_t, B), NEW(double, B),
-                            NEW(double, fc_segment_memory(&m, &g, f.lanes)),
                             NEW(double, fc_segment_work(&m, &g, f.lanes, longest)), &where);
     if (status != FC_OK && status != FC_EFULL) return;
     for (int64_t i = 0; f.mode == FC_ABOVE && i < f.found; i++)
