@@ -9,25 +9,25 @@
 #include <math.h>
 #include <string.h>
 
-#include "fstcrf.h"
+#include "arcs.h"
+#include "checks.h"
 #include "heap.h"
-#include "vec.h"
 
 #define STOP (-1) /* the choice to end; before all arcs */
 
 /* --- Which states matter, and their order ------------------------------------------------------ */
 
-static fc_status check_arcs(int64_t S, const int64_t *row, const int32_t *target, int64_t *where) {
-    *where = 0;
-    if (S < 1 || S > INT32_MAX || row[0] != 0) return FC_EINVAL;
-    for (int64_t s = 0; s < S; s++) {
-        *where = s;
-        if (row[s] > row[s + 1]) return FC_EINVAL;
-    }
-    for (int64_t a = 0; a < row[S]; a++) {
-        *where = a;
-        if (target[a] < 0 || target[a] >= S) return FC_EINVAL;
-    }
+/* `acyclic`: arcs lead to higher states. */
+static fc_status check_arcs(int64_t S, const int64_t *row, const int32_t *target, int acyclic,
+                            int64_t *where) {
+    if (S < 1 || S > INT32_MAX) return FC_EINVAL;
+    const fc_status status = check_rows(S, row, where);
+    if (status != FC_OK) return status;
+    for (int64_t s = 0; s < S; s++)
+        for (int64_t a = row[s]; a < row[s + 1]; a++) {
+            *where = a;
+            if (target[a] < 0 || target[a] >= S || (acyclic && target[a] <= s)) return FC_EINVAL;
+        }
     return FC_OK;
 }
 
@@ -60,7 +60,7 @@ static void turn_round(int64_t S, const int64_t *row, const int32_t *target, int
 fc_status fc_connected(int64_t S, const int64_t *row, const int32_t *target, int64_t start,
                        const uint8_t *ends, uint8_t *keep, int64_t *turned, int32_t *work,
                        int64_t *where) {
-    const fc_status status = check_arcs(S, row, target, where);
+    const fc_status status = check_arcs(S, row, target, 0, where);
     if (status != FC_OK) return status;
     memset(keep, 0, (size_t)S);
     if (start < 0 || start >= S) return FC_OK;
@@ -95,7 +95,7 @@ static int64_t on_cycle(int64_t S, const int64_t *row, const int32_t *target, co
 
 fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, int32_t *number,
                          int64_t *cycle, int32_t *work, int64_t *where) {
-    const fc_status status = check_arcs(S, row, target, where);
+    const fc_status status = check_arcs(S, row, target, 0, where);
     if (status != FC_OK) return status;
     int32_t *entering = work, *line = work + S;
     memset(entering, 0, (size_t)S * sizeof *entering);
@@ -123,13 +123,8 @@ fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, i
 fc_status fc_check_acyclic(const fc_acyclic *m, int64_t *where) {
     *where = m->S; /* before targets are read up to row[S] */
     if (m->S < 1 || m->A > INT32_MAX || m->row[m->S] != m->A) return FC_EINVAL;
-    const fc_status status = check_arcs(m->S, m->row, m->target, where);
+    const fc_status status = check_arcs(m->S, m->row, m->target, 1, where);
     if (status != FC_OK) return status;
-    for (int64_t s = 0; s < m->S; s++)
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            *where = a;
-            if (m->target[a] <= s) return FC_EINVAL;
-        }
     for (int64_t b = 0; b < m->B; b++) {
         *where = m->S;
         if (m->begins[b] < 0 || m->begins[b] >= m->S) return FC_EINVAL;
@@ -155,80 +150,19 @@ fc_status fc_acyclic_lengths(const fc_acyclic *m, const int32_t *label, int32_t 
     return FC_OK;
 }
 
-fc_status fc_acyclic_best_suffix(const fc_acyclic *m, double *suffix) {
-    for (int64_t s = m->S - 1; s >= 0; s--) {
-        double best = m->final[s];
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            const double value = m->score[a] + suffix[m->target[a]];
-            best = value > best ? value : best;
-        }
-        suffix[s] = best;
-    }
-    return FC_OK;
-}
-
-/* Score of arc a and all its continuations, minus `top`. */
-FC_INLINE double worth(const fc_acyclic *m, const double *suffix, const double *lost, int64_t a,
-                       double top) {
-    const int32_t t = m->target[a];
-    return fc_plus(m->score[a], suffix[t], lost[t], top);
-}
-
-/* The largest log of a choice at s, minus `top`. */
-static double largest_choice(const fc_acyclic *m, const double *suffix, const double *lost,
-                             int64_t s, double top) {
-    double most = m->final[s] - top;
-    for (int64_t a = m->row[s]; a < m->row[s + 1]; a++)
-        most = fc_larger(most, worth(m, suffix, lost, a, top));
-    return most;
-}
-
-#define FEW 4 /* arcs: below this, vectors of exponentials are slower */
-
-/* exp(worth - top - shift) of the arcs that leave s, in `share`, and of ending, in *stop; returns their
-   sum. */
-FC_INLINE double weigh(const fc_acyclic *m, const double *suffix, const double *lost, int64_t s,
-                       double top, double shift, double *restrict share, double *stop) {
-    const int64_t begin = m->row[s], end = m->row[s + 1];
-    double sum = 0.0;
-    if (end - begin < FEW) {
-        for (int64_t a = begin; a < end; a++) {
-            const double weight = fc_exp(worth(m, suffix, lost, a, top) - shift);
-            sum += weight;
-            share[a] = weight;
-        }
-    } else {
-        for (int64_t a = begin; a < end; a++)
-            share[a] = fc_exp(worth(m, suffix, lost, a, top) - shift);
-        for (int64_t a = begin; a < end; a++) sum += share[a];
-    }
-    *stop = fc_exp(m->final[s] - top - shift);
-    return sum + *stop;
-}
-
 /* Each suffix is stored with its rounding error: the suffix of the first state is as exact as one
- * addition. Shares are divided by their sum: at many similar states, its distance from one would have
- * the same sign. */
-fc_status fc_acyclic_sums(const fc_acyclic *m, double *suffix, double *lost, double *stop,
-                          double *share) {
+ * addition. */
+fc_status fc_acyclic_suffix(const fc_acyclic *m, double *suffix, double *lost, double *stop,
+                            double *share) {
+    const arc_list arcs = {m->score, m->target, suffix, lost};
     int coarse = 0;
     for (int64_t s = m->S - 1; s >= 0; s--) {
-        double best = m->final[s], sum = 1.0, shift = 0.0;
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            const double value = m->score[a] + suffix[m->target[a]];
-            best = value > best ? value : best;
-        }
-        stop[s] = 0.0;
-        if (best == FC_NEVER) {
-            for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) share[a] = 0.0;
-        } else {
-            if (coarse) shift = largest_choice(m, suffix, lost, s, best);
-            sum = weigh(m, suffix, lost, s, best, shift, share, stop + s);
-            const double each = 1.0 / sum;
-            for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) share[a] *= each;
-            stop[s] *= each;
-        }
-        fc_keep(best, shift + log(sum), suffix + s, lost + s);
+        const int64_t begin = m->row[s], end = m->row[s + 1];
+        const double final = m->final[s], best = best_arc_score(&arcs, begin, end, final);
+        suffix[s] = best;
+        if (share == NULL) continue;
+        const double rest = sum_arcs(&arcs, begin, end, final, best, coarse, share, stop + s);
+        fc_keep(best, rest, suffix + s, lost + s);
         coarse |= fabs(lost[s]) > FC_MOST_LOST;
     }
     return FC_OK;

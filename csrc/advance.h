@@ -299,8 +299,39 @@ static inline void all_edges(semiring K, part p, const tensor *m, direction d, c
     }
 }
 
+/* The same for an automaton with kinds of tokens, of which a cell has one edge. */
+FC_INLINE void read_cells(const semiring K, const tensor *m, direction d, const double *x,
+                          double *y) {
+    const fc_residual *r = m->machine->residual;
+    const int64_t P = m->P, S = m->S;
+    fc_fill(m->full, none(K), y);
+    for (int64_t q = 0; q < m->Q; q++) {
+        const int64_t row = q * r->rows + m->kind;
+        const double *w = m->edge + row * P;
+        const int32_t *to = r->reached + row * S;
+        if (d == FORWARD && fc_max(P, x + q * P) == none(K)) continue;
+        for (int64_t s = 0; s < S; s++) {
+            if (to[s] < 0) continue;
+            const int64_t here = q * P + s, there = to[s] * P + s;
+            if (d == BACKWARD) {
+                y[here] = times(K, x[there], w[s]);
+            } else {
+                const double value = times(K, x[here], w[s]);
+                y[there] = K == SUM_TIMES ? y[there] + value : log_add(y[there], value);
+            }
+        }
+    }
+}
+
 /* The residual automaton reads the labels of a token: x -> y. The machine must have one. */
 static inline void residual_step(tensor *m, semiring K, direction d, const double *x, double *y) {
+    if (m->machine->residual->kind != NULL) {
+        if (K == SUM_TIMES)
+            read_cells(SUM_TIMES, m, d, x, y);
+        else
+            read_cells(LOG_PLUS, m, d, x, y);
+        return;
+    }
     if (K != LOG_PLUS) {
         all_edges(K, WHOLE, m, d, x, y, x);
         return;
@@ -321,25 +352,15 @@ static inline void move_residual(tensor *m, semiring K) {
 /* y[q] = x[q] (x) plane, for every residual state; y may be x. */
 FC_APART void times_plane(const tensor *m, semiring K, const double *x, const double *plane,
                           double *y) {
-    for (int64_t q = 0; q < m->Q; q++, x += m->plane, y += m->plane) {
-        if (K == SUM_TIMES) {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] * plane[j];
-        } else {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] + plane[j];
-        }
-    }
+    for (int64_t q = 0; q < m->Q; q++, x += m->plane, y += m->plane)
+        for (int64_t j = 0; j < m->plane; j++) y[j] = times(K, x[j], plane[j]);
 }
 
 /* y[q] = plane (x) ends[q]: where paths begin, or end. */
 static inline void spread_ends(const tensor *m, semiring K, const double *plane, const double *ends,
                                double *y) {
-    for (int64_t q = 0; q < m->Q; q++, y += m->plane) {
-        if (K == SUM_TIMES) {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] * ends[q];
-        } else {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] + ends[q];
-        }
-    }
+    for (int64_t q = 0; q < m->Q; q++, y += m->plane)
+        for (int64_t j = 0; j < m->plane; j++) y[j] = times(K, plane[j], ends[q]);
 }
 
 #endif

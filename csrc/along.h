@@ -8,6 +8,34 @@
 
 #define FAINT_SUM 1e-200
 
+/* log sum over j of exp(x[j] + y[j]) */
+static inline double fc_log_sum(int64_t n, const double *x, const double *y) {
+    double best = FC_NEVER, sum = 0.0;
+    for (int64_t j = 0; j < n; j++) best = fc_larger(best, x[j] + y[j]);
+    if (best == FC_NEVER) return best;
+    for (int64_t j = 0; j < n; j++) sum += fc_exp(x[j] + y[j] - best);
+    return best + fc_log(sum);
+}
+
+/* log Z from the log of what is left after the amounts w were subtracted at n tokens. */
+static inline double fc_whole(int64_t n, const double *w, double rest) {
+    fc_total sum = {rest, 0.0};
+    for (int64_t t = 0; t < n; t++) fc_add(&sum, w[t]);
+    return fc_value(sum);
+}
+
+/* linear = exp(pair - top) of a table [S][P], 0 in columns from S on; returns the top. */
+static inline double fc_weigh(int64_t S, int64_t P, const double *pair, double *linear) {
+    double top = FC_NEVER;
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t j = 0; j < S; j++) top = fc_larger(top, pair[i * P + j]);
+    top = finite_or_zero(top);
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t j = 0; j < P; j++)
+            linear[i * P + j] = j < S ? fc_exp(pair[i * P + j] - top) : 0.0;
+    return top;
+}
+
 /* y[j] = log sum over i < S of exp(x[i] + pair[i][j]), j < P; `linear` has exp(pair - top). Columns
  * from S to P are -inf in x, and 0 in `linear`.
  *   row, sum [P]  scratch */

@@ -38,8 +38,6 @@ typedef struct {
     int64_t classes;   /* 1: the rest applies to all pairs */
     int always;        /* every state can be reached at every token */
     int64_t *order;    /* [B] sentences, longest first */
-    float *initial;    /* [Q] */
-    float *final;      /* [Q] */
     float *emission;   /* [T][S][ABREAST] exp(potential), then c e b */
     float *alpha;      /* [T][S][ABREAST] */
     float *beta, *row; /* [S][ABREAST] */
@@ -50,12 +48,11 @@ typedef struct {
     /* [classes + 2][ABREAST] ... per class; then 0 for states without a class, and the sum of states
      * that no class counts */
     double *share;
-    float *lift;    /* [S] masks the states that no sentence can reach */
-    uint8_t *reach; /* [2][S] */
-    double *alone;  /* [S] a lane of x */
-    float *sum;     /* [A][ABREAST] sums of outer products of a group */
-    float *square;  /* ... sums of their squares, or NULL */
-    double *total;  /* [A] the same for all groups */
+    float *lift;   /* [S] masks the states that no sentence can reach */
+    double *alone; /* [S] a lane of x */
+    float *sum;    /* [A][ABREAST] sums of outer products of a group */
+    float *square; /* ... sums of their squares, or NULL */
+    double *total; /* [A] the same for all groups */
     double *squares;
 } abreast;
 
@@ -87,30 +84,23 @@ static int64_t lay_out_abreast(abreast *w, const fc_machine *g, const fc_shard *
     exceptions *side[] = {&w->into, &w->out};
     for (int k = 0; k < 2; k++) {
         side[k]->row = take(&a, S + 1, d);
+        side[k]->state = NULL;
         side[k]->other = take(&a, A, f);
         side[k]->over = take(&a, A, d);
         side[k]->weight = take(&a, A, d);
     }
     w->order = take(&a, s->B + s->longest + 2, d);
-    float **row[] = {&w->initial, &w->final};
-    for (int k = 0; k < 2; k++) *row[k] = take(&a, Q, f);
-    w->emission = take(&a, T * cells, f);
-    w->alpha = take(&a, T * cells, f);
-    w->beta = take(&a, cells, f);
-    w->row = take(&a, cells, f);
-    w->scale = take(&a, T * ABREAST, f);
-    w->token = take(&a, ABREAST * Q, f);
-    w->slots = take(&a, ABREAST * s->P, f);
-    w->x = take(&a, cells, d);
     w->classes = g->axis->leave == NULL ? 1 : g->axis->leave->n;
-    w->share = take(&a, (w->classes + 2) * ABREAST, d);
-    w->lift = take(&a, S, f);
-    w->reach = take(&a, 2 * S, 1);
-    w->alone = take(&a, S, d);
-    w->sum = take(&a, A * ABREAST, f);
-    w->square = curved ? take(&a, A * ABREAST, f) : NULL;
-    w->total = take(&a, A, d);
-    w->squares = curved ? take(&a, A, d) : NULL;
+    w->square = NULL;
+    w->squares = NULL;
+    float **part[] = {&w->emission, &w->alpha, &w->beta, &w->row, &w->scale,
+                      &w->token,    &w->slots, &w->lift, &w->sum, &w->square};
+    const int64_t size[] = {T * cells,   T * cells,      cells, cells,       T * ABREAST,
+                            ABREAST * Q, ABREAST * s->P, S,     A * ABREAST, A * ABREAST};
+    for (int k = 0; k < 9 + curved; k++) *part[k] = take(&a, size[k], f);
+    double **whole[] = {&w->x, &w->share, &w->alone, &w->total, &w->squares};
+    const int64_t width[] = {cells, (w->classes + 2) * ABREAST, S, A, A};
+    for (int k = 0; k < 4 + curved; k++) *whole[k] = take(&a, width[k], d);
     return (a.used + 64) / (int64_t)sizeof(double);
 }
 
@@ -120,10 +110,12 @@ static double arc_weight(double score, double shift) {
     return weight < DBL_MIN && score > FC_NEVER ? DBL_MIN : weight;
 }
 
-static void load_abreast(abreast *w, const sweep *v) {
+static void load_abreast(abreast *w, sweep *v) {
     const fc_axis *g = v->machine->axis;
     const int64_t S = v->S, A = g->A;
     double *const at = w->alone; /* next position among the arcs into each state */
+    v->shift = fmax(finite_or_zero(fc_largest(A, g->score)), *g->rest);
+    v->share = w->share;
     w->rest = fc_exp(*g->rest - v->shift);
     memset(w->into.row, 0, (size_t)(S + 1) * sizeof *w->into.row);
     for (int64_t k = 0; k < A; k++) w->into.row[g->target[k] + 1]++;
@@ -164,22 +156,22 @@ FC_INLINE void turn(const float *from, int64_t step, float *to, int64_t stride) 
     *(quad *)(to + 3 * stride) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
 }
 
-/* y[l][j] -> x[j][l] of ABREAST rows of n numbers, a multiple of 4; and back. */
-static void to_lanes(int64_t n, int64_t stride, const float *restrict y, float *restrict x) {
-    for (int64_t j = 0; j < n; j += 4)
-        for (int64_t l = 0; l < ABREAST; l += 4)
-            turn(y + l * stride + j, stride, x + j * ABREAST + l, ABREAST);
-}
-
-static void from_lanes(int64_t n, int64_t stride, const float *restrict x, float *restrict y) {
-    for (int64_t j = 0; j < n; j += 4)
+/* x[j][l] -> y[l][j] of n rows of ABREAST numbers; and back. */
+static void lanes_to_rows(int64_t n, int64_t stride, const float *restrict x, float *restrict y) {
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4)
         for (int64_t l = 0; l < ABREAST; l += 4)
             turn(x + j * ABREAST + l, ABREAST, y + l * stride + j, stride);
+    for (; j < n; j++)
+        for (int64_t l = 0; l < ABREAST; l++) y[l * stride + j] = x[j * ABREAST + l];
 }
 
-static void rows_to_lanes(int64_t S, int64_t stride, const float *restrict y, float *restrict x) {
-    to_lanes(S / 4 * 4, stride, y, x);
-    for (int64_t j = S / 4 * 4; j < S; j++)
+static void rows_to_lanes(int64_t n, int64_t stride, const float *restrict y, float *restrict x) {
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4)
+        for (int64_t l = 0; l < ABREAST; l += 4)
+            turn(y + l * stride + j, stride, x + j * ABREAST + l, ABREAST);
+    for (; j < n; j++)
         for (int64_t l = 0; l < ABREAST; l++) x[j * ABREAST + l] = y[l * stride + j];
 }
 
@@ -209,34 +201,27 @@ static void widen(abreast *w, const fc_classes *class, int64_t S, const float *r
     }
 }
 
-/* One cell without a subtraction. A lane is copied when its first cell is needed. */
-FC_APART double plain_sum(const abreast *w, const exceptions *e, int64_t S, int64_t j, int64_t lane,
-                          int64_t *copied) {
-    double *x = w->alone, listed = 0.0, others = 0.0;
-    if (*copied != lane)
-        for (int64_t i = 0; i < S; i++) x[i] = w->x[i * ABREAST + lane];
-    *copied = lane;
-    for (int64_t k = e->row[j]; k < e->row[j + 1]; k++) {
-        listed += e->weight[k] * x[e->other[k]];
-        x[e->other[k]] = 0.0;
-    }
-    if (e->from == NULL) {
-        for (int64_t i = 0; i < S; i++) others += x[i];
-    } else if (e->at->of[j] >= 0) {
-        const int32_t *state = e->from->state, c = e->at->of[j];
-        for (int64_t i = e->from->row[c]; i < e->from->row[c + 1]; i++) others += x[state[i]];
-    }
-    for (int64_t k = e->row[j]; k < e->row[j + 1]; k++)
-        x[e->other[k]] = w->x[e->other[k] * ABREAST + lane];
-    return listed + w->rest * others;
-}
-
-/* Sums the cancelled cells of row j again. */
+/* Sums the cancelled cells of row j again, without a subtraction. */
 FC_APART void sum_anew(const abreast *w, const exceptions *e, int64_t S, int64_t j,
                        const double *total, double *cell) {
-    int64_t copied = -1;
-    for (int64_t l = 0; l < ABREAST; l++)
-        if (cell[l] < CANCELS * total[l]) cell[l] = plain_sum(w, e, S, j, l, &copied);
+    wide_double listed[PARTS] = {{0}}, others[PARTS] = {{0}};
+    const int32_t class = e->from == NULL ? -1 : e->at->of[j];
+    const int64_t last = e->row[j + 1];
+    int64_t i = class < 0 ? 0 : e->from->row[class];
+    const int64_t end = class >= 0 ? e->from->row[class + 1] : e->from == NULL ? S : 0;
+    for (int64_t k = e->row[j]; i < end; i++) { /* states of the class, and arcs: both ascend */
+        const int64_t state = class < 0 ? i : e->from->state[i];
+        while (k < last && e->other[k] < state) k++;
+        if (k < last && e->other[k] == state) continue;
+        for (int p = 0; p < PARTS; p++)
+            others[p] += ((const wide_double *)(w->x + state * ABREAST))[p];
+    }
+    for (int64_t k = e->row[j]; k < last; k++)
+        for (int p = 0; p < PARTS; p++)
+            listed[p] += e->weight[k] * ((const wide_double *)(w->x + e->other[k] * ABREAST))[p];
+    for (int p = 0; p < PARTS; p++) listed[p] += w->rest * others[p];
+    for (int l = 0; l < ABREAST; l++)
+        cell[l] = cell[l] < CANCELS * total[l] ? listed[l / HALF][l % HALF] : cell[l];
 }
 
 /* y_j = r total + sum of (w - r) x over the arcs of j; x and its sums are set by `widen`. */
@@ -302,33 +287,6 @@ static void read_abreast(const sweep *v, abreast *w, group *g, int64_t t, const 
     rows_to_lanes(S, Q, w->token, e);
 }
 
-/* Masks the states that cannot be reached at token t. Returns 1 once the mask is the same as before,
- * and so will not change again. */
-FC_APART int guard_abreast(const sweep *v, abreast *w, int64_t t) {
-    const int64_t S = v->S;
-    const fc_classes *from = w->into.from, *at = w->into.at;
-    uint8_t *now = w->reach, *then = w->reach + S;
-    double *open = w->share; /* number of reachable states per class */
-    memset(open, 0, (size_t)(w->classes + 2) * sizeof *open);
-    for (int64_t i = 0; i < S && t > 0; i++)
-        if (now[i]) open[from == NULL ? 0 : from->of[i] < 0 ? w->classes + 1 : from->of[i]] += 1.0;
-    for (int64_t j = 0; j < S; j++) {
-        double n = t > 0 ? open[at == NULL ? 0 : at->of[j] < 0 ? w->classes : at->of[j]] : 0.0;
-        if (t == 0) n = v->machine->initial[j] > FC_NEVER;
-        for (int64_t k = w->into.row[j]; t > 0 && k < w->into.row[j + 1]; k++) {
-            const int64_t i = w->into.other[k];
-            if (!now[i]) continue;
-            n -= has_rest(v->machine->axis, i, j);
-            n += w->into.weight[k] > 0.0;
-        }
-        then[j] = n > 0.0;
-    }
-    const int same = t > 0 && memcmp(now, then, (size_t)S) == 0;
-    memcpy(now, then, (size_t)S);
-    for (int64_t j = 0; j < S; j++) w->lift[j] = now[j] ? 0.0f : 1e30f;
-    return same;
-}
-
 /* a *= e; sums over states, and the smallest reachable cell: lift, or NULL, masks the others. */
 FC_INLINE void times_emission(int64_t S, const float *restrict e, const float *lift,
                               float *restrict a, double *sum, float *least) {
@@ -352,7 +310,7 @@ FC_INLINE void times_emission(int64_t S, const float *restrict e, const float *l
     for (int p = 0; p < SINGLES; p++) ((wide *)least)[p] = low[p];
 }
 
-static void forward_abreast(const sweep *v, abreast *w, group *g, const float *weight) {
+static void forward_abreast(sweep *v, abreast *w, group *g, const float *weight) {
     const int64_t S = v->S, cells = S * ABREAST;
     double sum[ABREAST], product_of_sums[ABREAST];
     float top[ABREAST], least[ABREAST];
@@ -367,14 +325,15 @@ static void forward_abreast(const sweep *v, abreast *w, group *g, const float *w
         read_abreast(v, w, g, t, weight, e, top);
         if (t == 0) {
             for (int64_t j = 0; j < S; j++)
-                for (int l = 0; l < ABREAST; l++) a[j * ABREAST + l] = w->initial[j];
+                for (int l = 0; l < ABREAST; l++) a[j * ABREAST + l] = v->initial[j];
         } else {
             step_abreast(w, &w->into, S, a);
         }
         if (w->always) {
             times_emission(S, e, NULL, a, sum, least);
         } else {
-            if (!settled) settled = guard_abreast(v, w, t);
+            if (!settled) settled = guard_listed(v, &w->into, t);
+            for (int64_t j = 0; j < S; j++) w->lift[j] = v->reach[j] ? 0.0f : 1e30f;
             times_emission(S, e, w->lift, a, sum, least);
         }
         for (int l = 0; l < ABREAST; l++) {
@@ -384,11 +343,7 @@ static void forward_abreast(const sweep *v, abreast *w, group *g, const float *w
             g->lost[l] = !(top[l] > -1e29f && top[l] < 1e29f && least[l] >= FAINT && sum[l] < 1e30);
             if (!g->lost[l] && sum[l] > 0.0) c[l] = (float)(1.0 / sum[l]);
             fc_add(g->log_z + l, (double)top[l]);
-            product_of_sums[l] *= sum[l];
-            if (product_of_sums[l] < 1e-200 || product_of_sums[l] > 1e200 || t == g->T[l] - 1) {
-                fc_add(g->log_z + l, log(product_of_sums[l]));
-                product_of_sums[l] = 1.0;
-            }
+            add_sum(g->log_z + l, product_of_sums + l, sum[l], t == g->T[l] - 1);
         }
         for (int64_t j = 0; j < cells; j += ABREAST)
             for (int l = 0; l < ABREAST; l++) a[j + l] *= c[l];
@@ -400,12 +355,12 @@ static void forward_abreast(const sweep *v, abreast *w, group *g, const float *w
 static void end_lane(const sweep *v, abreast *w, group *g, int64_t l, int64_t t) {
     const float *a = w->alpha + t * v->S * ABREAST + l;
     double last = 0.0;
-    for (int64_t j = 0; j < v->S; j++) last += (double)(a[j * ABREAST] * w->final[j]);
+    for (int64_t j = 0; j < v->S; j++) last += (double)(a[j * ABREAST] * v->final[j]);
     if (!(last > (double)FAINT)) g->lost[l] = 1;
     fc_add(g->log_z + l, log(last));
     const float by = g->lost[l] ? 0.0f : (float)(1.0 / last);
     for (int64_t j = 0; j < v->S; j++)
-        w->beta[j * ABREAST + l] = w->always || a[j * ABREAST] > 0.0f ? by * w->final[j] : 0.0f;
+        w->beta[j * ABREAST + l] = w->always || a[j * ABREAST] > 0.0f ? by * v->final[j] : 0.0f;
 }
 
 /* b /= sum of a b; lanes without a sentence are unchanged. */
@@ -420,16 +375,15 @@ static void even_lanes(int64_t S, const float *restrict a, float *restrict b) {
 }
 
 /* Posteriors of token t, p = a b, to the gradient; CURVED: p (1 - p). */
-static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t, int curved,
+static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t,
                             const fc_shard *values) {
     const fc_shard *s = v->shard;
     const int64_t S = v->S, Q = v->Q, cells = S * ABREAST;
+    const int curved = v->curved;
     const float *restrict a = w->alpha + t * cells, *restrict b = w->beta;
     float *restrict p = w->row;
     for (int64_t j = 0; j < cells; j++) p[j] = a[j] * b[j];
-    from_lanes(S / 4 * 4, Q, p, w->token);
-    for (int64_t j = S / 4 * 4; j < S; j++)
-        for (int64_t l = 0; l < ABREAST; l++) w->token[l * Q + j] = p[j * ABREAST + l];
+    lanes_to_rows(S, Q, p, w->token);
     for (int64_t l = 0; l < g->n; l++) {
         const float *row = w->token + l * Q;
         if (t >= g->T[l]) continue;
@@ -452,7 +406,7 @@ static void empty_lane(const sweep *v, const abreast *w, const group *g, int64_t
     for (int64_t j = l; j < cells; j += ABREAST) w->alpha[j] = w->emission[j] = 0.0f;
 }
 
-static void backward_abreast(sweep *v, abreast *w, group *g, int curved, const fc_shard *values) {
+static void backward_abreast(sweep *v, abreast *w, group *g, const fc_shard *values) {
     const int64_t S = v->S, cells = S * ABREAST;
     for (int64_t l = 0; l < g->n; l++)
         if (g->lost[l]) empty_lane(v, w, g, l);
@@ -461,7 +415,7 @@ static void backward_abreast(sweep *v, abreast *w, group *g, int curved, const f
         for (int64_t l = 0; l < g->n; l++)
             if (t == g->T[l] - 1 && !g->lost[l]) end_lane(v, w, g, l, t);
         if (t % FC_EVEN == 0) even_lanes(S, w->alpha + t * cells, w->beta);
-        scatter_abreast(v, w, g, t, curved, values);
+        scatter_abreast(v, w, g, t, values);
         if (t == 0) return;
         float *restrict n = w->emission + t * cells;
         const float *restrict b = w->beta, *restrict c = w->scale + t * ABREAST;
@@ -554,26 +508,16 @@ static void arcs_abreast(const sweep *v, abreast *w, const group *g) {
         add_arcs_abreast(v, w, t, t + FC_RUN < g->longest ? t + FC_RUN : g->longest, weight);
 }
 
-/* --- A shard ---------------------------------------------------------------------------------- */
+/* --- The sentences of a shard ------------------------------------------------------------------ */
 
-static void load_ends_abreast(sweep *v, abreast *w) {
-    const fc_machine *g = v->machine;
-    v->shift = finite_or_zero(fc_largest(g->axis->A, g->axis->score));
-    if (*g->axis->rest > v->shift) v->shift = *g->axis->rest;
-    v->initial_shift = finite_or_zero(fc_largest(v->S, g->initial));
-    v->final_shift = finite_or_zero(fc_largest(v->S, g->final));
-    for (int64_t j = 0; j < v->Q; j++) {
-        w->initial[j] = j < v->S ? (float)fc_exp(g->initial[j] - v->initial_shift) : 0.0f;
-        w->final[j] = j < v->S ? (float)fc_exp(g->final[j] - v->final_shift) : 0.0f;
-        v->pad[j] = j < v->S ? 0.0f : -1e30f;
-    }
-}
-
+/* Sentences from place `from` of the order, or one of them if there is no order; returns the place after
+ * them. A group longer than `most` is one sentence, processed in float64. */
 static int64_t next_group(const fc_shard *s, const abreast *w, int64_t from, int64_t most,
                           group *g) {
     memset(g, 0, sizeof *g);
-    for (; g->n < ABREAST && from < s->B; from++) {
-        const int64_t b = w->order[from], l = g->n, T = s->offsets[b + 1] - s->offsets[b];
+    for (; g->n < (w->order == NULL ? 1 : ABREAST) && from < s->B; from++) {
+        const int64_t b = w->order == NULL ? from : w->order[from], l = g->n,
+                      T = s->offsets[b + 1] - s->offsets[b];
         if (T > most && l > 0) break;
         g->b[l] = b;
         g->first[l] = s->offsets[b];
@@ -581,89 +525,9 @@ static int64_t next_group(const fc_shard *s, const abreast *w, int64_t from, int
         g->weight[l] = s->weight[b];
         g->n++;
         if (l == 0) g->longest = T;
-        if (T > most) return from + 1; /* processed singly, in float64 */
+        if (T > most) return from + 1;
     }
     return from;
-}
-
-/* A sentence that float32 or the memory cannot hold; its posteriors as in scatter_abreast. */
-static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved,
-                                 const fc_shard *values, const float *weight, double *log_z,
-                                 double *gold, double *arc) {
-    const fc_shard *s = v->shard;
-    const int64_t first = g->first[l], T = g->T[l], P = s->P;
-    memset(v->once, 0, (size_t)(2 * v->S) * sizeof *v->once);
-    double *const begin = v->begin, *const end = v->end;
-    v->begin = v->once;
-    v->end = v->once + v->S;
-    slot_potentials(s, first, T, weight, v->slots);
-    *gold = gold_potentials(v, first, T);
-    const fc_status status = in_double(v, T, curved ? 1.0 : g->weight[l], log_z);
-    v->begin = begin;
-    v->end = end;
-    if (status != FC_OK) return status;
-    const double by = curved ? g->weight[l] : 1.0;
-    for (int64_t k = 0; k < v->machine->axis->A; k++) arc[k] += by * v->arc[k];
-    for (int64_t j = 0; j < v->S; j++) {
-        begin[j] += curved ? variance(by, v->once[j]) : v->once[j];
-        end[j] += curved ? variance(by, v->once[v->S + j]) : v->once[v->S + j];
-    }
-    for (int64_t t = 0; t < T; t++) {
-        if (curved) spread_of(P, (float)g->weight[l], v->slots + t * P);
-        scatter_apart(values, first + t, v->slots + t * P, &v->sums);
-    }
-    return FC_OK;
-}
-
-/* fc_sweep; with `squares`, fc_curvature, with the squared `values`. */
-static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, const fc_shard *values,
-                               int curved, const float *weight, float *gradient, double *frequent,
-                               double *loss, double *arc, double *begin, double *end,
-                               int64_t *rescued, double *work) {
-    sweep v;
-    abreast w;
-    lay_out_abreast(&w, machine, s, curved, work + lay_out(&v, machine, s, work));
-    v.sums = (shard_sums){.part = gradient, .total = frequent};
-    load_ends_abreast(&v, &w);
-    load_abreast(&w, &v);
-    by_length(s->B, s->offsets, s->longest, w.order);
-    const int64_t A = machine->axis->A, most = longest_abreast(machine, s);
-    const double shifts = v.initial_shift + v.final_shift;
-    memset(arc, 0, (size_t)A * sizeof *arc);
-    v.begin = begin;
-    v.end = end;
-    memset(begin, 0, (size_t)v.S * sizeof *begin);
-    memset(end, 0, (size_t)v.S * sizeof *end);
-    fc_total losses = {0};
-    group g;
-    for (int64_t at = 0; at < s->B;) {
-        at = next_group(s, &w, at, most, &g);
-        if (g.longest > most) {
-            g.lost[0] = 1;
-            v.sums.tokens += g.longest;
-        } else {
-            forward_abreast(&v, &w, &g, weight);
-            backward_abreast(&v, &w, &g, curved, values);
-            arcs_abreast(&v, &w, &g);
-        }
-        for (int64_t l = 0; l < g.n; l++) {
-            fc_add(g.log_z + l, (double)(g.T[l] - 1) * v.shift + shifts);
-            double log_z = fc_value(g.log_z[l]), gold = fc_value(g.gold[l]);
-            if (g.lost[l]) {
-                const fc_status status =
-                    alone_in_double(&v, &g, l, curved, values, weight, &log_z, &gold, arc);
-                if (status != FC_OK) return status;
-                *rescued += 1;
-            }
-            fc_add(&losses, g.weight[l] * (log_z - gold));
-        }
-    }
-    for (int64_t k = 0; k < A; k++) {
-        const double x = w.out.weight[k];
-        arc[k] += curved ? not_negative(x * w.total[k] - x * x * w.squares[k]) : x * w.total[k];
-    }
-    *loss = fc_value(losses);
-    return FC_OK;
 }
 
 #endif

@@ -12,7 +12,9 @@
 #ifndef FSTCRF_BLOCKED_H
 #define FSTCRF_BLOCKED_H
 
+#include "along.h"
 #include "draw.h"
+#include "semiring.h"
 #include "spans.h"
 
 /* --- Proposals ------------------------------------------------------------------------------- */
@@ -24,58 +26,24 @@ static inline void tempered_arcs(sampler *g, int64_t t, double by) {
         for (int64_t j = 0; j < S; j++) g->arc[i * P + j] = from[i * S + j] * by;
         for (int64_t j = S; j < P; j++) g->arc[i * P + j] = FC_NEVER;
     }
-}
-
-/* top[j] = max_i before[i] + arc[i][j] */
-static inline void max_into(sampler *g, const double *restrict before) {
-    const int64_t S = g->machine->S, P = g->P;
-    double *restrict top = g->top;
-    fc_fill(P, FC_NEVER, top);
-    for (int64_t i = 0; i < S; i++) {
-        const double *restrict arc = g->arc + i * P;
-        const double score = before[i];
-        for (int64_t j = 0; j < P; j++) {
-            const double x = score + arc[j];
-            top[j] = x > top[j] ? x : top[j];
-        }
-    }
-}
-
-/* sum[j] = sum_i exp(before[i] + arc[i][j] - top[j]) */
-static inline void sum_into(sampler *g, const double *restrict before) {
-    const int64_t S = g->machine->S, P = g->P;
-    double *restrict top = g->top, *restrict sum = g->sum;
-    fc_fill(P, 0.0, sum);
-    for (int64_t i = 0; i < S; i++) {
-        const double *restrict arc = g->arc + i * P;
-        const double score = before[i];
-        for (int64_t j = 0; j < P; j++) {
-            const double high = top[j] > FC_NEVER ? top[j] : 0.0;
-            sum[j] += fc_exp(score + arc[j] - high);
-        }
-    }
+    g->highest = fc_weigh(S, P, g->arc, g->linear);
 }
 
 /* alpha[t][j]: log of the sum (or the maximum) over all beginnings that end in j at t. */
 static inline void filter(sampler *g, int64_t first, int64_t end, double by, int best) {
     const int64_t S = g->machine->S, P = g->P;
     for (int64_t t = first; t < end; t++) {
-        double *restrict a = g->alpha + (t - first) * P;
-        const double *node = g->node + t * S, *top = g->top, *sum = g->sum;
-        if (t == first) {
-            for (int64_t j = 0; j < S; j++) a[j] = (g->machine->initial[j] + node[j]) * by;
-        } else {
-            if (g->axis->moving) tempered_arcs(g, t, by);
-            max_into(g, a - P);
-            if (!best) sum_into(g, a - P);
-            for (int64_t j = 0; j < S; j++) {
-                const double into = !(top[j] > FC_NEVER) ? FC_NEVER
-                                    : best               ? top[j]
-                                                         : top[j] + log(sum[j]);
-                a[j] = into + node[j] * by;
-            }
-        }
-        for (int64_t j = S; j < P; j++) a[j] = FC_NEVER;
+        double *a = g->alpha + (t - first) * P;
+        const double *node = g->node + t * S;
+        if (t > first && g->axis->moving) tempered_arcs(g, t, by);
+        if (t == first)
+            for (int64_t j = 0; j < S; j++) a[j] = g->machine->initial[j] * by;
+        else if (best)
+            row_product(MAX_PLUS, S, P, a - P, 1, g->arc, P, a);
+        else
+            fc_along(S, P, g->highest, g->arc, g->linear, a - P, g->top, g->sum, a);
+        for (int64_t j = 0; j < S; j++) a[j] += node[j] * by;
+        fc_fill(P - S, FC_NEVER, a + S);
     }
 }
 

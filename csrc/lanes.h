@@ -7,7 +7,7 @@
 #ifndef FSTCRF_LANES_H
 #define FSTCRF_LANES_H
 
-#include "blocks.h"
+#include "recursion.h"
 
 /* Sums have rounding errors: a span is dropped a little below the floor. */
 #define SLACK (1.0 - 1e-9)
@@ -73,32 +73,25 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     const int64_t weights = a->axis->contexts * a->size;
     int64_t carries = 0;
     for (int64_t k = 0; k < a->arcs; k++) carries += s->labels->arc[k] == FC_CARRIES;
-    s->count = take_longs(&work, types);
-    s->likely = take_longs(&work, types);
-    s->base = take_longs(&work, types + 1);
+    int64_t **types_of[] = {&s->count, &s->likely, &s->base, &s->states};
+    for (int k = 0; k < 4; k++) *types_of[k] = take_longs(&work, types + 1);
     s->cell = take_longs(&work, s->cells);
     s->spot = take_longs(&work, s->cells);
     s->ends = (uint8_t *)take(&work, s->cells / 8 + 1);
-    s->states = take_longs(&work, types + 1);
-    s->mine = take_longs(&work, a->S);
-    s->into = take_longs(&work, a->S + 1);
-    s->along = take(&work, carries);
+    int64_t **states[] = {&s->mine, &s->into, &s->leave};
+    for (int k = 0; k < 3; k++) *states[k] = take_longs(&work, a->S + 1);
     s->shut = take(&work, a->S);
     s->on = take(&work, a->S);
-    s->from = take_longs(&work, carries);
-    s->to = take_longs(&work, carries);
-    s->arc = take_longs(&work, carries);
-    s->back = take_longs(&work, carries);
-    s->leave = take_longs(&work, a->S + 1);
-    s->order = take_longs(&work, carries);
+    s->along = take(&work, carries);
+    int64_t **arcs[] = {&s->from, &s->to, &s->arc, &s->back, &s->order};
+    for (int k = 0; k < 5; k++) *arcs[k] = take_longs(&work, carries);
     s->y = take(&work, s->cells * s->W);
     s->value = take(&work, s->W);
     s->mass = take(&work, s->W);
     double **full[] = {&s->token, &s->read, &s->ahead};
     for (int k = 0; k < 3; k++) *full[k] = take(&work, m->full);
-    s->begin = take(&work, weights);
-    s->close = take(&work, weights);
-    s->turned = take(&work, weights);
+    double **tables[] = {&s->begin, &s->close, &s->turned};
+    for (int k = 0; k < 3; k++) *tables[k] = take(&work, weights);
     s->only = (uint8_t *)take(&work, a->S / 8 + 1);
     return work - start;
 }
@@ -223,43 +216,34 @@ static void part_weights(follower *s, const tensor *m, semiring K) {
 
 /* --- Lanes ----------------------------------------------------------------------------------- */
 
-static inline double log_add(double x, double y) {
-    const double top = x > y ? x : y, least = x > y ? y : x;
-    return top == FC_NEVER ? top : top + log1p(exp(least - top));
-}
-
 /* Clears lanes in groups of eight; the lanes after the n-th of its group are cleared as well. */
 FC_INLINE void clear_lanes(semiring K, int64_t n, double *restrict x) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = none(K);
+    for (int64_t i = 0; i < fc_padded(n); i++) x[i] = none(K);
 }
 
 /* y (+)= x (x) w */
 FC_INLINE void add_lanes(semiring K, int64_t n, double w, const double *restrict x,
                          double *restrict y) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++)
-            y[i] = K == SUM_TIMES ? y[i] + x[i] * w : log_add(y[i], x[i] + w);
+    for (int64_t i = 0; i < fc_padded(n); i++)
+        y[i] = K == SUM_TIMES ? y[i] + x[i] * w : log_add(y[i], x[i] + w);
 }
 
 /* x (x)= w */
 FC_INLINE void scale_lanes(semiring K, int64_t n, double w, double *restrict x) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = times(K, x[i], w);
+    for (int64_t i = 0; i < fc_padded(n); i++) x[i] = times(K, x[i], w);
 }
 
 /* sum += exp(x + w - mass), linear: x w */
 FC_INLINE void weigh_cell(semiring K, int64_t n, double w, double mass, const double *restrict x,
                           double *restrict sum) {
-    for (int64_t l = 0; l < n; l += FC_LANES)
-        for (int64_t i = l; i < l + FC_LANES; i++)
-            sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
+    for (int64_t i = 0; i < fc_padded(n); i++)
+        sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
 }
 
 /* s->value[lane] = sum of its weights times the weights of a tensor, divided by `mass`. With `closing`,
  * only cells count in which a span may end. */
-FC_INLINE void weigh_lanes_in(follower *s, semiring K, int64_t k, const double *row, double mass,
-                              int closing, double *restrict value) {
+FC_INLINE void weigh_lanes(follower *s, semiring K, int64_t k, const double *row, double mass,
+                           int closing, double *restrict value) {
     const int64_t n = s->open[k], first = s->base[k];
     const double *x = s->x + first * s->W;
     clear_lanes(SUM_TIMES, n, value);
@@ -270,15 +254,6 @@ FC_INLINE void weigh_lanes_in(follower *s, semiring K, int64_t k, const double *
         weigh_cell(K, n, w, mass, x, value);
     }
     if (K == SUM_TIMES) scale_lanes(SUM_TIMES, n, 1.0 / mass, value);
-}
-
-static void weigh_lanes(follower *s, semiring K, int64_t k, const double *row, double mass,
-                        int closing, double *restrict value) {
-    if (K == SUM_TIMES) {
-        weigh_lanes_in(s, SUM_TIMES, k, row, mass, closing, value);
-    } else {
-        weigh_lanes_in(s, LOG_PLUS, k, row, mass, closing, value);
-    }
 }
 
 /* Keeps the lanes of a type with a value above a floor, or with given spans. */
@@ -301,8 +276,8 @@ static void keep_lanes(follower *s, int64_t k, double floor, double *lanes) {
 }
 
 /* Reads the token: its potentials, the scale of F, the residual automaton. */
-FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k,
-                             const double *node, double scale) {
+FC_INLINE void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, const double *node,
+                          double scale) {
     const int64_t n = s->open[k], W = s->W;
     const int64_t *cell = s->cell + s->base[k];
     double *x = s->x + s->base[k] * W, *y = s->y + s->base[k] * W;
@@ -322,15 +297,6 @@ FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k
                       y + (r->target[e] * plane + i) * W);
         }
     for (int64_t i = 0; i < s->count[k]; i++) memcpy(x + i * W, y + i * W, (size_t)n * sizeof *x);
-}
-
-static void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, const double *node,
-                       double scale) {
-    if (K == SUM_TIMES) {
-        read_lanes_in(s, m, SUM_TIMES, k, node, scale);
-    } else {
-        read_lanes_in(s, m, LOG_PLUS, k, node, scale);
-    }
 }
 
 /* The outer index of row r of an axis after the axis of the spans. */
@@ -360,7 +326,7 @@ static void dense_lanes(const follower *s, const loaded_axis *a, int64_t P, int6
 }
 
 /* Steps along one axis: the carrying arcs on the axis of the spans, all arcs on the others. */
-FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
+FC_INLINE void step_lanes(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
     const loaded_axis *a = &m->axis[d];
     const int64_t own = s->labels->axis, n = s->open[k], W = s->W;
     const int64_t size = s->states[k + 1] - s->states[k];
@@ -392,14 +358,6 @@ FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k
             double *out = y + (r * S + j) * post * W;
             for (int64_t l = 0; l < post; l++) add_lanes(K, n, w, in + l * W, out + l * W);
         }
-    }
-}
-
-static void step_lanes(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
-    if (K == SUM_TIMES) {
-        step_lanes_in(s, m, SUM_TIMES, k, d);
-    } else {
-        step_lanes_in(s, m, LOG_PLUS, k, d);
     }
 }
 

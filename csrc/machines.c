@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches of sentences over one composition. */
+ * Sentences over one composition: in batches, in blocks if their rows do not fit in memory, and beside an
+ * automaton whose steps are counted. */
 
 #include "abreast.h"
 #include "rescore.h"
@@ -16,38 +17,56 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t B, int64_t longest) {
     return alone + (B < w.fewest ? 0 : abreast);
 }
 
-/* Prepares for sentences side by side; 0: not possible for this machine. */
-static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const int64_t *offsets,
-                        double *work) {
-    const int64_t longest = longest_of(B, offsets);
-    if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return 0;
-    if (is_matrix(m->axis) && K == MAX_PLUS && m->forgets)
-        return 0; /* best paths: rows are faster */
+/* The sentences of a batch that have tokens: in groups by length, computed together or not, or one by
+ * one. The tensor, the lanes and the group are variables of their own, so that loops over them need not
+ * expect that a call changes them. */
+typedef struct {
+    int abreast, together; /* groups; this one is computed together */
+    int64_t end, at, n;
+    const int64_t *offsets;
+} batch;
+
+FC_INLINE int64_t length_of(const batch *v, int64_t b) { return v->offsets[b + 1] - v->offsets[b]; }
+
+/* Scores sentences without tokens, unless score is NULL; returns the first free double. */
+static double *begin_batch(batch *v, tensor *m, const fc_machine *machine, int64_t B,
+                           const int64_t *offsets, double *score, double *work) {
+    *v = (batch){.end = B, .offsets = offsets};
+    for (int64_t b = 0; b < B && score != NULL; b++)
+        if (offsets[b] == offsets[b + 1]) score[b] = machine->empty;
+    return work + lay_out_tensor(m, machine, longest_of(B, offsets), work);
+}
+
+/* Sentences side by side, where the machine has lanes. */
+static void take_abreast(batch *v, side_by_side *w, tensor *m, semiring K, double *work) {
+    const int64_t B = v->end, longest = longest_of(B, v->offsets);
+    if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return;
+    if (is_matrix(m->axis) && K == MAX_PLUS && m->forgets) return; /* best paths: rows are faster */
     lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, 0, longest));
+    v->abreast = 1;
     m->brief = 0;
     load_static(m, K);
-    by_length(B, offsets, longest, w->order);
-    return 1;
+    by_length(B, v->offsets, longest, w->order); /* sentences without tokens are last */
+    while (v->end > 0 && length_of(v, w->order[v->end - 1]) == 0) v->end--;
 }
 
-/* Scores sentences without tokens; returns the number of the others, which are first in the order by
-   length. */
-static int64_t score_empty(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                           double *score) {
-    int64_t full = 0;
-    for (int64_t b = 0; b < B; b++) {
-        const int has_tokens = offsets[b] < offsets[b + 1];
-        full += has_tokens;
-        if (!has_tokens && score != NULL) score[b] = machine->empty;
+/* The next group; 0: there is none. */
+FC_INLINE int next_group(batch *v, const side_by_side *w, group *g) {
+    v->at += v->n;
+    if (!v->abreast)
+        while (v->at < v->end && length_of(v, v->at) == 0) v->at++;
+    if (v->at >= v->end) return 0;
+    if (v->abreast) {
+        v->together = make_group(w, v->end, v->offsets, v->at, g);
+    } else {
+        g->n = 1;
+        g->b[0] = v->at;
+        g->first[0] = v->offsets[v->at];
+        g->T[0] = length_of(v, v->at);
+        g->weight[0] = 1.0;
     }
-    return full;
-}
-
-static void best_alone(tensor *m, int64_t first, int64_t T, int32_t *path, double *score,
-                       int32_t *q) {
-    double top;
-    backward(m, MAX_PLUS, first, T, &top);
-    *score = walk_best(m, first, T, path + first, q);
+    v->n = g->n;
+    return 1;
 }
 
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -55,24 +74,22 @@ fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *o
     int64_t where;
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
+    batch v;
     tensor m;
     side_by_side w;
     group g;
-    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest_of(B, offsets), work));
+    int32_t *q = (int32_t *)begin_batch(&v, &m, machine, B, offsets, score, work);
     m.forgets = 1;
-    const int64_t full = score_empty(machine, B, offsets, score);
-    const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
-    for (int64_t b = 0; b < B && !abreast; b++)
-        if (offsets[b] < offsets[b + 1])
-            best_alone(&m, offsets[b], offsets[b + 1] - offsets[b], path, score + b, q);
-    for (int64_t at = 0; at < full && abreast; at += g.n) {
-        if (!make_group(&w, full, offsets, at, &g)) {
-            best_alone(&m, g.first[0], g.T[0], path, score + g.b[0], q);
-            continue;
+    take_abreast(&v, &w, &m, MAX_PLUS, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+        for (int64_t l = 0; l < g.n; l++) {
+            int32_t *own = path + g.first[l];
+            double top;
+            if (!v.together) backward(&m, MAX_PLUS, g.first[l], g.T[l], &top);
+            score[g.b[l]] = v.together ? walk_lane(&w, &m, &g, l, own)
+                                       : walk_best(&m, g.first[l], g.T[l], own, q);
         }
-        backward_lanes(&w, &m, MAX_PLUS, &g, 0);
-        for (int64_t l = 0; l < g.n; l++)
-            score[g.b[l]] = walk_lane(&w, &m, &g, l, path + g.first[l]);
     }
     return FC_OK;
 }
@@ -91,44 +108,34 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     if (n < 1 || n > INT32_MAX || !(within >= 0.0)) return FC_EINVAL;
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
+    batch v;
     tensor m;
-    const int64_t N = offsets[B], longest = longest_of(B, offsets);
-    lay_out_tensor(&m, machine, longest, work);
+    side_by_side w;
+    group g;
     queue h;
+    const int64_t N = offsets[B], longest = longest_of(B, offsets);
+    begin_batch(&v, &m, machine, B, offsets, NULL, work);
     lay_out_queue(&h, &m, n, longest, scratch);
     h.within = within;
     for (int64_t i = 0; i < n * N; i++) path[i] = -1;
     for (int64_t i = 0; i < n * B; i++) score[i] = FC_NEVER;
+    for (int64_t b = 0; b < B; b++) {
+        if (offsets[b] == offsets[b + 1]) score[b * n] = machine->empty;
+        count[b] = offsets[b] == offsets[b + 1] && machine->empty > FC_NEVER;
+    }
     m.forgets = 1;
-    side_by_side w;
-    group g;
-    const int64_t full = score_empty(machine, B, offsets, NULL);
-    const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
-    int together = 0;
-    for (int64_t b = 0, at = 0; b < B; b++) {
-        const int64_t own = abreast ? w.order[b] : b, first = offsets[own];
-        const int64_t T = offsets[own + 1] - first;
-        if (T == 0) {
-            count[own] = machine->empty > FC_NEVER;
-            score[own * n] = machine->empty;
-            continue;
+    take_abreast(&v, &w, &m, MAX_PLUS, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+        for (int64_t l = 0; l < g.n; l++) {
+            const int64_t b = g.b[l], first = g.first[l], T = g.T[l];
+            double top;
+            h.stamp = b + 1;
+            h.floor = floor == NULL ? FC_NEVER : floor[b];
+            if (v.together) suffix_of(&w, &m, MAX_PLUS, l, T);
+            if (v.together || backward(&m, MAX_PLUS, first, T, &top) == DONE)
+                count[b] = walk_nbest(&m, &h, first, T, n, N, path, score + b * n);
         }
-        if (abreast && b == at) { /* in the order of lengths */
-            together = make_group(&w, full, offsets, at, &g);
-            if (together) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
-            at += g.n;
-        }
-        double top;
-        h.stamp = own + 1;
-        h.floor = floor == NULL ? FC_NEVER : floor[own];
-        count[own] = 0;
-        int found = 1;
-        if (together) {
-            suffix_of(&w, &m, MAX_PLUS, b - (at - g.n), T);
-        } else {
-            found = backward(&m, MAX_PLUS, first, T, &top) == DONE;
-        }
-        if (found) count[own] = walk_nbest(&m, &h, first, T, n, N, path, score + own * n);
     }
     return FC_OK;
 }
@@ -139,27 +146,21 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
     if (!domain_known(domain)) return FC_EINVAL;
     const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
+    batch v;
     tensor m;
-    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
-    m.forgets = 1;
     side_by_side w;
     group g;
     semiring K;
-    const int64_t full = score_empty(machine, B, offsets, log_z);
-    const int abreast = domain != FC_LOG && take_abreast(&w, &m, SUM_TIMES, B, offsets, work);
-    for (*where = 0; *where < B && !abreast; ++*where) {
-        const int64_t first = offsets[*where], T = offsets[*where + 1] - first;
-        if (T == 0) continue;
-        if (backward_sums(&m, first, T, domain, &K, log_z + *where) == LOST) return FC_ERANGE;
-    }
-    for (int64_t at = 0; at < full && abreast; at += g.n) {
-        const int together = make_group(&w, full, offsets, at, &g);
-        load_static(&m, SUM_TIMES);
-        if (together) backward_lanes(&w, &m, SUM_TIMES, &g, 0);
+    begin_batch(&v, &m, machine, B, offsets, log_z, work);
+    m.forgets = 1;
+    if (domain != FC_LOG) take_abreast(&v, &w, &m, SUM_TIMES, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) load_static(&m, SUM_TIMES);
+        if (v.together) backward_lanes(&w, &m, SUM_TIMES, &g, 0);
         for (int64_t l = 0; l < g.n; l++) {
             *where = g.b[l];
-            log_z[*where] = fc_value(g.total[l]);
-            if (together && !g.lost[l]) continue;
+            if (v.together) log_z[*where] = fc_value(g.total[l]);
+            if (v.together && !g.lost[l]) continue;
             if (backward_sums(&m, g.first[l], g.T[l], domain, &K, log_z + *where) == LOST)
                 return FC_ERANGE;
         }
@@ -177,30 +178,6 @@ static void sentence_answers(const tensor *m, int64_t first, double *const *node
     }
 }
 
-/* Posteriors of states, and sums of the arcs that differ from a rest, for a batch side by side. */
-static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
-                                   const int64_t *offsets, fc_domain domain, const double *weight,
-                                   double *log_z, double *node, double *sum, int64_t *where) {
-    group g;
-    const int64_t full = score_empty(m->machine, B, offsets, log_z);
-    for (int64_t at = 0; at < full; at += g.n) {
-        const int together = make_group(w, full, offsets, at, &g);
-        for (int64_t l = 0; l < g.n && weight != NULL; l++) g.weight[l] = weight[g.b[l]];
-        load_static(m, SUM_TIMES);
-        if (together) posteriors_of_group(w, m, &g, node, sum);
-        for (int64_t l = 0; l < g.n; l++) {
-            *where = g.b[l];
-            log_z[*where] = fc_value(g.total[l]);
-            if (together && !g.lost[l]) continue;
-            const answers out = {
-                .weight = g.weight[l], .node = {node + g.first[l] * m->S}, .sum = {sum}};
-            if (sentence_marginals(m, g.first[l], g.T[l], domain, log_z + *where, &out) == LOST)
-                return FC_ERANGE;
-        }
-    }
-    return FC_OK;
-}
-
 static int any_of(double *const *rows, int64_t n) {
     for (int64_t c = 0; c < n && rows != NULL; c++)
         if (rows[c] != NULL) return 1;
@@ -215,33 +192,35 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     if (!domain_known(domain)) return FC_EINVAL;
     const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
+    batch v;
     tensor m;
-    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    side_by_side w;
+    group g;
+    begin_batch(&v, &m, machine, B, offsets, log_z, work);
     for (int64_t c = 0; c < m.n && sum != NULL; c++)
         if (sum[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, sum[c]);
+    if (entropy != NULL) fc_fill(B, 0.0, entropy);
     if (m.single) fc_fill(m.axis[0].size, 0.0, m.outer_sum);
     m.whole = any_of(arc, m.n) || any_of(sum, m.n);
-    side_by_side w;
-    const int few = !any_of(arc, m.n) && entropy == NULL && domain != FC_LOG &&
-                    (!any_of(sum, m.n) || (m.axis[0].full && !m.axis[0].dense));
-    if (few && take_abreast(&w, &m, SUM_TIMES, B, offsets, work)) {
-        const fc_status done = marginals_abreast(&w, &m, B, offsets, domain, weight, log_z, node[0],
-                                                 sum == NULL ? NULL : sum[0], where);
-        if (done == FC_OK && sum != NULL && sum[0] != NULL) collect_outer(&m, sum[0]);
-        return done;
-    }
-    score_empty(machine, B, offsets, log_z);
-    for (int64_t b = 0; b < B; b++) {
-        const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        if (entropy != NULL) entropy[b] = 0.0;
-        if (T == 0) continue;
-        answers out = {.weight = weight == NULL ? 1.0 : weight[b],
-                       .entropy = entropy == NULL ? NULL : entropy + b};
-        sentence_answers(&m, first, node, arc, sum, &out);
-        for (int64_t c = 0; c < m.n; c++) /* first tokens have no arcs into them */
-            if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
-        *where = b;
-        if (sentence_marginals(&m, first, T, domain, log_z + b, &out) == LOST) return FC_ERANGE;
+    /* lanes have posteriors of states, and sums of the arcs that differ from a rest */
+    if (!any_of(arc, m.n) && entropy == NULL && domain != FC_LOG &&
+        (!any_of(sum, m.n) || (m.axis[0].full && !m.axis[0].dense)))
+        take_abreast(&v, &w, &m, SUM_TIMES, work);
+    while (next_group(&v, &w, &g)) {
+        for (int64_t l = 0; l < g.n && weight != NULL; l++) g.weight[l] = weight[g.b[l]];
+        if (v.together) load_static(&m, SUM_TIMES);
+        if (v.together) posteriors_of_group(&w, &m, &g, node[0], sum == NULL ? NULL : sum[0]);
+        for (int64_t l = 0; l < g.n; l++) {
+            const int64_t b = *where = g.b[l];
+            if (v.together) log_z[b] = fc_value(g.total[l]);
+            if (v.together && !g.lost[l]) continue;
+            answers out = {.weight = g.weight[l], .entropy = entropy == NULL ? NULL : entropy + b};
+            sentence_answers(&m, g.first[l], node, arc, sum, &out);
+            for (int64_t c = 0; c < m.n; c++) /* first tokens have no arcs into them */
+                if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
+            if (sentence_marginals(&m, g.first[l], g.T[l], domain, log_z + b, &out) == LOST)
+                return FC_ERANGE;
+        }
     }
     if (m.single && sum != NULL && sum[0] != NULL && !m.axis[0].axis->moving)
         collect_outer(&m, sum[0]);
@@ -249,13 +228,13 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
 }
 
 /* Max-marginals of a sentence; with `path`, also its best path. */
-static void max_alone(tensor *m, int64_t first, int64_t T, const answers *out, int32_t *path,
+static void max_alone(tensor *m, const fc_block *b, const answers *out, int32_t *path,
                       double *score, int32_t *q) {
     double top;
-    const outcome result = backward(m, MAX_PLUS, first, T, &top);
-    if (path != NULL) *score = walk_best(m, first, T, path + first, q);
-    if (result == DONE || out->begun != NULL) forward(m, MAX_PLUS, first, T, out);
-    if (result != DONE) fill_answers(m, T, FC_NEVER, out);
+    const outcome result = backward(m, MAX_PLUS, b->first, b->n, &top);
+    if (path != NULL) *score = walk_best(m, b->first, b->n, path + b->first, q);
+    if (result == DONE || out->begun != NULL) forward(m, MAX_PLUS, b, out);
+    if (result != DONE) fill_answers(m, b->n, FC_NEVER, out);
 }
 
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -264,37 +243,33 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
     int64_t where;
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
+    batch v;
     tensor m;
     side_by_side w;
     group g;
-    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest_of(B, offsets), work));
+    int32_t *q =
+        (int32_t *)begin_batch(&v, &m, machine, B, offsets, path == NULL ? NULL : score, work);
     const int64_t cells = m.Q * m.outer * m.S;
-    const int abreast =
-        begun == NULL && ahead == NULL && take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
-    const int64_t full = score_empty(machine, B, offsets, path == NULL ? NULL : score);
-    for (int64_t b = 0; b < B && !abreast; b++) {
-        const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        if (T == 0) continue;
-        answers out = {.weight = 1.0,
-                       .begun = begun == NULL ? NULL : begun + first * cells,
-                       .ahead = ahead == NULL ? NULL : ahead + first * cells};
-        sentence_answers(&m, first, node, NULL, NULL, &out);
-        max_alone(&m, first, T, &out, path, path == NULL ? NULL : score + b, q);
-    }
-    for (int64_t at = 0; at < full && abreast; at += g.n) {
-        if (!make_group(&w, full, offsets, at, &g)) {
-            const answers out = {.weight = 1.0, .node = {node[0] + g.first[0] * m.S}};
-            max_alone(&m, g.first[0], g.T[0], &out, path, path == NULL ? NULL : score + g.b[0], q);
-            continue;
+    if (begun == NULL && ahead == NULL) take_abreast(&v, &w, &m, MAX_PLUS, work);
+    while (next_group(&v, &w, &g)) {
+        if (v.together) backward_lanes(&w, &m, MAX_PLUS, &g, 1);
+        for (int64_t l = 0; l < g.n; l++) {
+            const fc_block b = whole_sentence(g.first[l], g.T[l]);
+            double *top = path == NULL ? NULL : score + g.b[l];
+            if (!v.together) {
+                answers out = {.weight = 1.0,
+                               .begun = begun == NULL ? NULL : begun + b.first * cells,
+                               .ahead = ahead == NULL ? NULL : ahead + b.first * cells};
+                sentence_answers(&m, b.first, node, NULL, NULL, &out);
+                max_alone(&m, &b, &out, path, top, q);
+            } else if (path != NULL) {
+                int32_t *own = path + b.first;
+                if (w.matrix) suffix_of(&w, &m, MAX_PLUS, l, b.n);
+                *top =
+                    w.matrix ? walk_best(&m, b.first, b.n, own, q) : walk_lane(&w, &m, &g, l, own);
+            }
         }
-        backward_lanes(&w, &m, MAX_PLUS, &g, 1);
-        for (int64_t l = 0; l < g.n && path != NULL; l++) {
-            int32_t *own = path + g.first[l];
-            if (w.matrix) suffix_of(&w, &m, MAX_PLUS, l, g.T[l]);
-            score[g.b[l]] = w.matrix ? walk_best(&m, g.first[l], g.T[l], own, q)
-                                     : walk_lane(&w, &m, &g, l, own);
-        }
-        forward_lanes(&w, &m, MAX_PLUS, &g, 0, node[0]);
+        if (v.together) forward_lanes(&w, &m, MAX_PLUS, &g, 0, node[0]);
     }
     return FC_OK;
 }
@@ -314,6 +289,7 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
         semiring K;
         double log_z;
         if (T == 0) continue;
+        const fc_block whole = whole_sentence(first, T);
         const int alive = backward_sums(&m, first, T, FC_AUTO, &K, &log_z) == DONE;
         for (int64_t k = 0; k < n; k += longest) { /* residual states of `longest` samples fit */
             const int64_t end = n - k < longest ? n : k + longest;
@@ -323,7 +299,7 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
                     int32_t *one = path + i * N + first;
                     const double u = uniform[i * N + first + t];
                     const int goes_on = alive && (t == 0 || one[t - 1] >= 0);
-                    if (!goes_on || !draw_step(&m, K, first, t, u, one, q + i - k)) one[t] = -1;
+                    if (!goes_on || !take_step(&m, K, &whole, t, u, one, q + i - k)) one[t] = -1;
                 }
             }
         }
@@ -331,32 +307,14 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
     return FC_OK;
 }
 
-fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                          int64_t *position, double *work) {
-    int64_t where;
-    const fc_status status = check_rows(B, offsets, &where);
-    if (status != FC_OK) return status;
-    tensor m;
-    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
-    for (int64_t b = 0; b < B; b++)
-        position[b] = offsets[b] < offsets[b + 1]
-                          ? first_dead(&m, offsets[b], offsets[b + 1] - offsets[b])
-                          : 0;
-    return FC_OK;
-}
-
-/* Whether change k precedes change l in the order of tokens, or of potentials at one token. */
-static int change_before(const int32_t *token, const int32_t *place, int64_t k, int64_t l) {
-    return token[k] < token[l] || (token[k] == token[l] && place[k] < place[l]);
-}
-
-/* Whether the changes of variant v do not exceed the changes of variant u in lexicographic order. */
+/* Whether the changes of variant v do not exceed the changes of variant u in lexicographic order, by token
+ * and then by place. */
 static int falls(const int64_t *ptr, const int32_t *token, const int32_t *place, int64_t u,
                  int64_t v) {
-    int64_t k = ptr[u], l = ptr[v];
-    for (; l < ptr[v + 1]; k++, l++) {
-        if (k == ptr[u + 1] || change_before(token, place, k, l)) return 0;
-        if (change_before(token, place, l, k)) return 1;
+    for (int64_t k = ptr[u], l = ptr[v]; l < ptr[v + 1]; k++, l++) {
+        if (k == ptr[u + 1]) return 0;
+        if (token[k] != token[l]) return token[l] < token[k];
+        if (place[k] != place[l]) return place[l] < place[k];
     }
     return 1;
 }
@@ -431,6 +389,113 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
     for (int64_t c = 0; c < C;) {
         c = gather(&w, offsets, C, sentence, c, room);
         if (w.sentences > 0) rescore_sentences(&w, best ? MAX_PLUS : SUM_TIMES);
+    }
+    return FC_OK;
+}
+
+/* --- Blocks of long sentences ------------------------------------------------------------------ */
+
+static semiring kind_of(const fc_block *b) {
+    return b->kind == FC_BEST ? MAX_PLUS : b->kind == FC_SUM ? SUM_TIMES : LOG_PLUS;
+}
+
+fc_status fc_block_suffix(const fc_machine *machine, const fc_block *b, double *suffix,
+                          double *total, double *work) {
+    if (!block_ok(b)) return FC_EINVAL;
+    tensor m;
+    lay_out_block(&m, machine, b->n, work);
+    m.forgets = 1;
+    fc_total sum = {total[0], total[1]};
+    if (block_backward(&m, kind_of(b), b, &sum) == LOST) return FC_ERANGE;
+    const int whole = b->t == 0;
+    total[0] = whole ? fc_value(sum) : sum.sum;
+    total[1] = whole ? 0.0 : sum.lost;
+    memcpy(suffix, m.suffix, (size_t)m.full * sizeof *suffix);
+    return FC_OK;
+}
+
+fc_status fc_block_paths(const fc_machine *machine, const fc_block *b, int64_t n, int64_t stride,
+                         const double *uniform, int32_t *path, int32_t *residual, double *work) {
+    if (!block_ok(b) || n < 0 || stride < b->n) return FC_EINVAL;
+    tensor m;
+    const semiring K = kind_of(b);
+    fc_total total = {0};
+    lay_out_block(&m, machine, b->n, work);
+    m.forgets = 1;
+    if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
+    for (int64_t i = 0; i < b->n; i++) {
+        if (K != MAX_PLUS && b->t + i > 0) load_arcs(&m, K, b->first + i);
+        for (int64_t k = 0; k < n; k++) {
+            const double u = K == MAX_PLUS ? 0.0 : uniform[k * stride + i];
+            if (!take_step(&m, K, b, i, u, path + k * stride, residual + k)) return FC_ERANGE;
+        }
+    }
+    return FC_OK;
+}
+
+fc_status fc_block_marginals(const fc_machine *machine, const fc_block *b, double *const *node,
+                             double *const *arc, double *entropy, double *work) {
+    if (!block_ok(b)) return FC_EINVAL;
+    tensor m;
+    const semiring K = kind_of(b);
+    fc_total total = {0};
+    answers out = {.weight = 1.0, .entropy = entropy};
+    lay_out_block(&m, machine, b->n, work);
+    for (int64_t c = 0; c < m.n; c++) {
+        out.node[c] = node[c];
+        out.arc[c] = arc == NULL ? NULL : arc[c];
+        m.whole |= out.arc[c] != NULL;
+    }
+    if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
+    return forward(&m, K, b, &out) == DONE ? FC_OK : FC_ERANGE;
+}
+
+/* --- Counts of steps -----------------------------------------------------------------------------
+ *
+ * Expected steps of an automaton that reads labels and kinds of tokens are the posteriors of the cells of
+ * the recursion, each a state of the automaton before a token and the chain's state at it: a step follows
+ * from both. */
+
+static fc_status check_kinds(const fc_machine *m, int64_t N) {
+    const fc_residual *r = m->residual;
+    if (m->axes != 1 || r == NULL || r->kind == NULL || r->width != m->S) return FC_EINVAL;
+    if (r->Q < 1 || r->E != r->Q || r->rows < 1) return FC_EINVAL;
+    for (int64_t t = 0; t < N; t++)
+        if (r->kind[t] < 0 || r->kind[t] >= r->rows) return FC_EINVAL;
+    for (int64_t k = 0; k < r->Q * r->rows * m->S; k++)
+        if (r->reached[k] < -1 || r->reached[k] >= r->Q) return FC_EINVAL;
+    return FC_OK;
+}
+
+fc_status fc_counts(const fc_machine *machine, int64_t B, const int64_t *offsets, double *log_z,
+                    double *state, double *sum, double *arc, double *read, double *last,
+                    double *work, int64_t *where) {
+    fc_status status = check_bounds(B, offsets, where);
+    if (status == FC_OK) status = check_kinds(machine, offsets[B]);
+    if (status != FC_OK) return status;
+    tensor m;
+    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    m.whole = sum != NULL || arc != NULL;
+    const int64_t S = m.S, arcs = m.axis[0].arcs, kinds = machine->residual->rows;
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        const answers out = {.weight = 1.0,
+                             .node = {state + first * S},
+                             .arc = {arc == NULL ? NULL : arc + first * arcs},
+                             .sum = {sum},
+                             .keeps_cells = 1};
+        *where = b;
+        if (arc != NULL) fc_fill(arcs, 0.0, out.arc[0]); /* no arc leads into the first token */
+        const outcome found = sentence_marginals(&m, first, T, FC_AUTO, log_z + b, &out);
+        if (isnan(log_z[b]) || log_z[b] == (double)INFINITY) return FC_ENUMERIC;
+        if (found == LOST) return FC_ERANGE;
+        for (int64_t t = 0; found == DONE && t < T; t++)
+            for (int64_t q = 0; q < m.Q; q++) {
+                const double *cell = m.suffix + t * m.full + q * m.P;
+                const int64_t row = (q * kinds + machine->residual->kind[first + t]) * S;
+                fc_axpy(S, 1.0, cell, read + row);
+                if (t + 1 == T) fc_axpy(S, 1.0, cell, last + row);
+            }
     }
     return FC_OK;
 }

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "arcs.h"
 #include "checks.h"
-#include "vec.h"
 
 #define FAINT_SUM 1e-200
 #define FAINT_LOG 460.0 /* -log(FAINT_SUM), rounded down */
@@ -23,10 +23,8 @@
 /* --- Checks -------------------------------------------------------------------------------------- */
 
 static int ascends(int64_t n, const int64_t *row, int64_t last) {
-    if (row[0] != 0 || row[n] != last) return 0;
-    for (int64_t i = 0; i < n; i++)
-        if (row[i] > row[i + 1]) return 0;
-    return 1;
+    int64_t where;
+    return check_rows(n, row, &where) == FC_OK && row[n] == last;
 }
 
 /* Whether classes are below `size`, and ascend at every node. */
@@ -90,47 +88,34 @@ FC_INLINE double pair_of(const fc_paired *m, const node *v, int64_t x, int64_t j
     return m->pair[v->shift + v->right[x] * m->L + v->left[j]];
 }
 
+/* The class of slot x. What runs is known outside of a loop, so compilers make two of it. */
+FC_INLINE int64_t class_of(const int32_t *class, int runs, int64_t x) {
+    return runs ? class[0] + x : class[x];
+}
+
 /* y[x] = max(y[x], row[class of x] + c) */
 static void raise_row(int64_t n, const int32_t *class, int runs, const double *row, double c,
                       double *restrict y) {
-    if (runs) {
-        const double *restrict r = row + class[0];
-        for (int64_t x = 0; x < n; x++) y[x] = r[x] + c > y[x] ? r[x] + c : y[x];
-    } else {
-        for (int64_t x = 0; x < n; x++) {
-            const double value = row[class[x]] + c;
-            y[x] = value > y[x] ? value : y[x];
-        }
+    for (int64_t x = 0; x < n; x++) {
+        const double value = row[class_of(class, runs, x)] + c;
+        y[x] = value > y[x] ? value : y[x];
     }
 }
 
 /* y[x] += row[class of x] * c */
 static void add_row(int64_t n, const int32_t *class, int runs, const double *row, double c,
                     double *restrict y) {
-    if (runs) {
-        fc_axpy(n, c, row + class[0], y);
-    } else {
-        for (int64_t x = 0; x < n; x++) y[x] += row[class[x]] * c;
-    }
+    for (int64_t x = 0; x < n; x++) y[x] += row[class_of(class, runs, x)] * c;
 }
 
 /* --- Suffixes ------------------------------------------------------------------------------------ */
 
-static void best_entries(const fc_paired *m, const node *v, double *entry, const double *exit) {
-    for (int64_t j = v->j; j < v->j + v->entries; j++) {
-        double best = FC_NEVER;
-        for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++) {
-            const double value = m->score[a] + exit[m->exit[a]];
-            best = value > best ? value : best;
-        }
-        entry[j] = best;
-    }
-}
-
 fc_status fc_paired_best(const fc_paired *m, double *entry, double *exit) {
+    const arc_list arcs = {m->score, m->exit, exit, NULL};
     for (int64_t n = m->M - 1; n >= 0; n--) {
         const node v = node_of(m, n);
-        best_entries(m, &v, entry, exit);
+        for (int64_t j = v.j; j < v.j + v.entries; j++)
+            entry[j] = best_arc_score(&arcs, m->arc_row[j], m->arc_row[j + 1], FC_NEVER);
         memcpy(exit + v.x, m->final + v.x, (size_t)v.exits * sizeof *exit);
         if (v.exits == 0) continue;
         for (int64_t j = 0; j < v.entries; j++) {
@@ -147,52 +132,17 @@ typedef struct {
     const double *entry, *exit, *entry_lost, *exit_lost;
 } suffixes;
 
-/* Score of arc a and all its continuations, minus `top`. */
-FC_INLINE double worth(const fc_paired *m, const suffixes *f, int64_t a, double top) {
-    const int64_t x = m->exit[a];
-    return fc_plus(m->score[a], f->exit[x], f->exit_lost[x], top);
-}
-
-/* The largest log of an arc of entry j, minus `top`. */
-static double largest_arc(const fc_paired *m, const suffixes *f, int64_t j, double top) {
-    double most = FC_NEVER;
-    for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++)
-        most = fc_larger(most, worth(m, f, a, top));
-    return most;
-}
-
-#define FEW 4 /* arcs: below this, vectors of exponentials are slower */
-
-/* Entry j and its rounding error; `share` of its arcs, given a path through the entry. Shares are
- * divided by their sum: at many similar nodes, its distance from one would have the same sign. */
-FC_INLINE void sum_entry(const fc_paired *m, const suffixes *f, int64_t j, int coarse,
+/* Entry j and its rounding error; `share` of its arcs, given a path through the entry. */
+FC_INLINE void sum_entry(const fc_paired *m, const arc_list *arcs, int64_t j, int coarse,
                          double *entry, double *lost, double *restrict share) {
-    const int64_t begin = m->arc_row[j], stop = m->arc_row[j + 1];
-    double best = FC_NEVER, sum = 0.0, rest = 0.0;
-    for (int64_t a = begin; a < stop; a++) {
-        const double value = m->score[a] + f->exit[m->exit[a]];
-        best = value > best ? value : best;
-    }
-    if (stop - begin == 1) {
-        rest = worth(m, f, begin, best);
+    const int64_t begin = m->arc_row[j], end = m->arc_row[j + 1];
+    const double best = best_arc_score(arcs, begin, end, FC_NEVER);
+    double rest = 0.0, none;
+    if (end - begin == 1) {
+        rest = worth(arcs, begin, best);
         share[begin] = best > FC_NEVER ? 1.0 : 0.0;
-    } else if (best > FC_NEVER) {
-        const double shift = coarse ? largest_arc(m, f, j, best) : 0.0;
-        if (stop - begin < FEW) {
-            for (int64_t a = begin; a < stop; a++) {
-                const double weight = fc_exp(worth(m, f, a, best) - shift);
-                sum += weight;
-                share[a] = weight;
-            }
-        } else {
-            for (int64_t a = begin; a < stop; a++) share[a] = fc_exp(worth(m, f, a, best) - shift);
-            for (int64_t a = begin; a < stop; a++) sum += share[a];
-        }
-        const double each = 1.0 / sum;
-        for (int64_t a = begin; a < stop; a++) share[a] *= each;
-        rest = shift + fc_log(sum);
     } else {
-        for (int64_t a = begin; a < stop; a++) share[a] = 0.0;
+        rest = sum_arcs(arcs, begin, end, FC_NEVER, best, coarse, share, &none);
     }
     fc_keep(best, rest, entry + j, lost + j);
 }
@@ -226,7 +176,6 @@ static void join_by_logs(const fc_paired *m, const node *v, int64_t x, const suf
 /* Adds the score of ending, log(exp(end) + exp(*sum + *lost)). */
 static void log_add(double end, double *sum, double *lost) {
     const double gap = end - *sum - *lost;
-    if (end == FC_NEVER) return;
     if (gap > 0.0) {
         fc_keep(end, log1p(exp(-gap)), sum, lost);
     } else {
@@ -235,26 +184,17 @@ static void log_add(double end, double *sum, double *lost) {
 }
 
 /* exit_x of a node: its final score plus its continuations, exp(c + top) times `sum`. */
-static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
+static void join_sums(const fc_paired *m, const node *v, double c, const double *restrict sum,
                       const suffixes *f, double *restrict exit, double *restrict lost) {
     const double *restrict final = m->final + v->x;
-    double least = INFINITY, most = FC_NEVER;
-    for (int64_t x = 0; x < v->exits; x++) least = sum[x] < least ? sum[x] : least;
-    for (int64_t x = 0; x < v->exits; x++) most = final[x] > most ? final[x] : most;
-    if (least >= FAINT_SUM) {
-        for (int64_t x = 0; x < v->exits; x++) sum[x] = m->top + fc_log(sum[x]);
-        for (int64_t x = 0; x < v->exits; x++) fc_keep(c, sum[x], exit + x, lost + x);
-        for (int64_t x = 0; x < v->exits && most > FC_NEVER; x++)
-            log_add(final[x], exit + x, lost + x);
-        return;
-    }
+    for (int64_t x = 0; x < v->exits; x++)
+        lost[x] = m->top + fc_log(sum[x] < FAINT_SUM ? 1.0 : sum[x]);
+    for (int64_t x = 0; x < v->exits; x++) fc_keep(c, lost[x], exit + x, lost + x);
     for (int64_t x = 0; x < v->exits; x++) {
-        if (sum[x] < FAINT_SUM) {
+        if (sum[x] < FAINT_SUM)
             join_by_logs(m, v, x, f, exit + x, lost + x);
-        } else {
-            fc_keep(c, m->top + fc_log(sum[x]), exit + x, lost + x);
+        else if (final[x] > FC_NEVER)
             log_add(final[x], exit + x, lost + x);
-        }
     }
 }
 
@@ -274,11 +214,12 @@ fc_status fc_paired_sums(const fc_paired *m, double *entry, double *exit, double
                          double *share, double *work) {
     double *b = work, *sum = b + m->I, *exit_lost = lost + m->I;
     const suffixes f = {entry, exit, lost, exit_lost};
+    const arc_list arcs = {m->score, m->exit, exit, exit_lost};
     int coarse = 0;
     for (int64_t n = m->M - 1; n >= 0; n--) {
         const node v = node_of(m, n);
         for (int64_t j = v.j; j < v.j + v.entries; j++)
-            sum_entry(m, &f, j, coarse, entry, lost, share);
+            sum_entry(m, &arcs, j, coarse, entry, lost, share);
         memcpy(exit + v.x, m->final + v.x, (size_t)v.exits * sizeof *exit);
         memset(exit_lost + v.x, 0, (size_t)v.exits * sizeof *exit);
         const double c = fc_largest(v.entries, entry + v.j);
@@ -379,16 +320,13 @@ static double pass_by_logs(const fc_paired *m, const node *v, int64_t x, double 
     return stop * (p / sum);
 }
 
-static void count_row(const fc_paired *m, const node *v, int64_t x, double f, const double *b,
-                      double *count) {
-    const double *row = m->linear + v->shift + v->right[x] * m->L;
-    double *sum = count + v->shift + v->right[x] * m->L;
-    if (v->left_runs) {
-        double *restrict y = sum + v->left[0];
-        row += v->left[0];
-        for (int64_t j = 0; j < v->entries; j++) y[j] += f * row[j] * b[j];
-    } else {
-        for (int64_t j = 0; j < v->entries; j++) sum[v->left[j]] += f * row[v->left[j]] * b[j];
+static void count_row(const fc_paired *m, const node *v, int64_t x, double f,
+                      const double *restrict b, double *count) {
+    const double *restrict row = m->linear + v->shift + v->right[x] * m->L;
+    double *restrict sum = count + v->shift + v->right[x] * m->L;
+    for (int64_t j = 0; j < v->entries; j++) {
+        const int64_t k = class_of(v->left, v->left_runs, j);
+        sum[k] += f * row[k] * b[j];
     }
 }
 

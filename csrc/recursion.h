@@ -81,40 +81,100 @@ FC_INLINE double read_token(tensor *m, semiring K, int64_t first, int64_t t, int
         fc_fill(m->P - m->S, FC_NEVER, G + m->S);
         return 0.0;
     }
-    double shift = m->shifts[t] = load_node(m, K, token, node);
+    double shift = load_node(m, K, token, node);
     if (m->machine->residual == NULL) {
         times_plane(m, K, m->x, node, G);
     } else {
+        read_kind(m, token);
         residual_step(m, K, BACKWARD, m->x, G);
         times_plane(m, K, G, node, G);
         shift += m->edge_shift;
     }
-    return m->read[t] = shift + normalise(m, K, G);
+    return shift + normalise(m, K, G);
 }
 
-/* suffix[t] = G_t for every token, and log Z (MAX_PLUS: the best score). For sums, rows are scaled, and
- * node potentials are kept for the forward recursion. */
-static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, double *log_z) {
+/* Part of a sentence: two rows pass from block to block, G of the token after the block and F of the
+ * first token. Both are passed unchanged, so the rows of a block are, bit for bit, the rows of the whole
+ * sentence. Memory holds the rows between blocks and the rows of one block. */
+static inline int64_t lay_out_block(tensor *m, const fc_machine *machine, int64_t n, double *work) {
+    return lay_out_tensor(m, machine, n + 1, work);
+}
+
+static inline int block_ok(const fc_block *b) {
+    const int known = b->kind == FC_BEST || b->kind == FC_SUM || b->kind == FC_LOGS;
+    return known && b->first >= 0 && b->n >= 1 && b->t >= 0;
+}
+
+static inline int sentence_ends(const fc_block *b) { return b->after == NULL; }
+
+static inline fc_block whole_sentence(int64_t first, int64_t T) {
+    return (fc_block){.first = first, .n = T};
+}
+
+/* suffix[i] = G of the block's token i, up to the token after the block. Adds the logs of the scales to
+ * *total, which at the first token of a sentence becomes log Z (MAX_PLUS: the best score). For sums, rows
+ * are scaled, and node potentials are kept for the forward recursion. */
+static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, fc_total *total) {
     load_static(m, K);
     m->lost = m->static_lost;
     forget_underflow();
-    fc_total total = {m->shift, 0.0};
     double step = 0.0; /* of the arcs into the next token */
-    spread_ends(m, K, m->final, m->ends[1], m->x);
-    *log_z = FC_NEVER;
-    for (int64_t t = T - 1; t >= 0; t--) {
-        fc_add(&total, step + read_token(m, K, first, t, T));
-        if (total.sum == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
-        if (t == 0) break;
-        step = m->step[t] = load_arcs(m, K, first + t);
-        all_axes(m, K, BACKWARD, m->suffix + t * m->full);
+    if (sentence_ends(b)) {
+        *total = (fc_total){m->shift, 0.0};
+        spread_ends(m, K, m->final, m->ends[1], m->x);
+    } else {
+        memcpy(m->suffix + b->n * m->full, b->after, (size_t)m->full * sizeof *b->after);
+        step = load_arcs(m, K, b->first + b->n);
+        all_axes(m, K, BACKWARD, m->suffix + b->n * m->full);
     }
+    for (int64_t i = b->n - 1; i >= 0; i--) {
+        fc_add(total, step + read_token(m, K, b->first, i, b->n));
+        if (total->sum == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
+        if (i == 0) break;
+        step = load_arcs(m, K, b->first + i);
+        all_axes(m, K, BACKWARD, m->suffix + i * m->full);
+    }
+    if (b->t > 0) return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
     first_row(m, K, m->row);
     const double z = row_total(m, K); /* (+) initial (x) G_0 */
     if (K == SUM_TIMES && (any_lost(m) || (z > 0.0 && z < FAINT))) return LOST;
-    fc_add(&total, K == SUM_TIMES ? log(z) : z);
-    *log_z = fc_value(total);
-    return *log_z > FC_NEVER ? DONE : NO_PATH;
+    fc_add(total, K == SUM_TIMES ? log(z) : z);
+    return total->sum > FC_NEVER ? DONE : NO_PATH;
+}
+
+/* The same of a whole sentence. */
+static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, double *log_z) {
+    const fc_block whole = whole_sentence(first, T);
+    fc_total total;
+    const outcome result = block_backward(m, K, &whole, &total);
+    *log_z = result == LOST ? FC_NEVER : fc_value(total);
+    return result;
+}
+
+/* Moves to token i of the block: to the best cell, or for sums to the one that u draws. Returns 0 if
+ * there is none: scores have changed meanwhile. */
+static inline int take_step(tensor *m, semiring K, const fc_block *b, int64_t i, double u,
+                            int32_t *path, int32_t *q) {
+    const int begins = b->t + i == 0;
+    const int64_t cells = begins ? m->full : m->plane;
+    if (begins)
+        first_row(m, K, m->row);
+    else
+        successor_row(m, K, b->first + i, path[i - 1], m->suffix + i * m->full + *q * m->plane,
+                      m->row);
+    const double top = K == SUM_TIMES ? 0.0 : fc_max(cells, m->row);
+    for (int64_t j = 0; K == LOG_PLUS && j < cells; j++)
+        m->row[j] = top > FC_NEVER ? fc_exp(m->row[j] - top) : 0.0;
+    const int64_t cell = K != MAX_PLUS    ? drawn(cells, m->row, u)
+                         : top > FC_NEVER ? first_equal(cells, m->row, top)
+                                          : -1;
+    if (cell < 0) return 0;
+    const int64_t from = begins ? cell / m->plane : *q;
+    const int64_t place = begins ? cell - from * m->plane : cell;
+    path[i] = joint_state(m, place);
+    const int64_t to = next_state(m, from, place);
+    *q = to < 0 ? 0 : (int32_t)to;
+    return 1;
 }
 
 /* --- Posteriors ------------------------------------------------------------------------------ */
@@ -126,6 +186,7 @@ typedef struct {
     double *arc[FC_MAX_AXES];  /* [T][arcs] */
     double *sum[FC_MAX_AXES];  /* [arcs] added to */
     double *entropy;           /* of the paths */
+    int keeps_cells;           /* posteriors of cells replace the suffixes */
     double *begun, *ahead;     /* [T][Q][outer][S] MAX_PLUS: F (x) node, and G */
 } answers;
 
@@ -391,31 +452,43 @@ static inline void copy_cells(const tensor *m, const double *x, double *out) {
         memcpy(out + r * m->S, x + r * m->P, (size_t)m->S * sizeof *out);
 }
 
-/* The forward recursion over a sentence whose suffixes are known: posteriors, or max-marginals. */
-FC_INLINE outcome forward(tensor *m, semiring K, int64_t first, int64_t T, const answers *out) {
+/* The forward recursion over a block whose suffixes are known: posteriors, or max-marginals. F of the
+ * token after the block is written to b->before. */
+FC_INLINE outcome forward(tensor *m, semiring K, const fc_block *b, const answers *out) {
     const int64_t cells = m->Q * m->outer * m->S;
-    spread_ends(m, K, m->initial, m->ends[0], m->x);
-    if (out->entropy != NULL) {
+    if (b->t == 0)
+        spread_ends(m, K, m->initial, m->ends[0], m->x);
+    else
+        memcpy(m->x, b->before, (size_t)m->full * sizeof *m->x);
+    if (out->entropy != NULL && b->t == 0) {
         first_row(m, K, m->row);
         *out->entropy = row_entropy(K, m->full, m->row);
     }
-    for (int64_t t = 0; t < T; t++) {
-        if (!cell_posteriors(m, K, m->x, m->suffix + t * m->full, m->norm + t)) return LOST;
-        project(m, K, t, out);
-        if (out->ahead != NULL) copy_cells(m, m->suffix + t * m->full, out->ahead + t * cells);
-        if (out->entropy != NULL && t + 1 < T) *out->entropy += next_entropy(m, K, first, t);
-        if (t + 1 == T && out->begun == NULL) break;
+    for (int64_t i = 0; i < b->n; i++) {
+        const int last = i + 1 == b->n && sentence_ends(b);
+        if (!cell_posteriors(m, K, m->x, m->suffix + i * m->full, m->norm + i)) return LOST;
+        project(m, K, i, out);
+        if (out->keeps_cells)
+            memcpy(m->suffix + i * m->full, m->row, (size_t)m->full * sizeof *m->row);
+        if (out->ahead != NULL) copy_cells(m, m->suffix + i * m->full, out->ahead + i * cells);
+        if (out->entropy != NULL && !last) *out->entropy += next_entropy(m, K, b->first, i);
+        if (last && out->begun == NULL) break;
         forget_underflow(); /* an underflow in a posterior is harmless */
-        times_plane(m, K, m->x, m->node + t * m->plane, m->x);
-        if (out->begun != NULL) copy_cells(m, m->x, out->begun + t * cells);
-        if (t + 1 == T) break;
+        times_plane(m, K, m->x, m->node + i * m->plane, m->x);
+        if (out->begun != NULL) copy_cells(m, m->x, out->begun + i * cells);
+        if (last) break;
+        read_kind(m, b->first + i);
         move_residual(m, K);
         normalise(m, K, m->x);
-        if (m->single) memcpy(m->begun + t * m->P, m->x, (size_t)m->P * sizeof *m->x);
-        advance(m, K, first, t + 1, out);
+        if (m->single) memcpy(m->begun + i * m->P, m->x, (size_t)m->P * sizeof *m->x);
+        advance(m, K, b->first, i + 1, out);
         if (K == SUM_TIMES && any_lost(m)) return LOST;
     }
-    if (m->single) single_arcs(m, K, first, T, out);
+    if (!sentence_ends(b)) {
+        memcpy(b->before, m->x, (size_t)m->full * sizeof *m->x);
+        if (!cell_posteriors(m, K, m->x, m->suffix + b->n * m->full, m->norm + b->n)) return LOST;
+    }
+    if (m->single) single_arcs(m, K, b->first, b->n + !sentence_ends(b), out);
     return DONE;
 }
 
@@ -457,35 +530,19 @@ static inline void copy_sums(const tensor *m, const answers *out, int back) {
 static inline outcome sentence_marginals(tensor *m, int64_t first, int64_t T, fc_domain domain,
                                          double *log_z, const answers *out) {
     semiring K;
+    const fc_block whole = whole_sentence(first, T);
     outcome result = backward_sums(m, first, T, domain, &K, log_z);
     const int may_lose = domain == FC_AUTO && K == SUM_TIMES;
     if (result == DONE && may_lose) copy_sums(m, out, 0);
-    if (result == DONE) result = forward(m, K, first, T, out);
+    if (result == DONE) result = forward(m, K, &whole, out);
     if (result == LOST && may_lose) { /* lost in the forward pass; the backward sums were linear */
         double again;                 /* log Z must equal fc_machine_log_partition to the bit */
         copy_sums(m, out, 1);
         result = backward(m, LOG_PLUS, first, T, &again);
-        if (result == DONE) result = forward(m, LOG_PLUS, first, T, out);
+        if (result == DONE) result = forward(m, LOG_PLUS, &whole, out);
     }
     if (result == NO_PATH) fill_answers(m, T, 0.0, out);
     return result;
-}
-
-/* First token without a surviving path; T - 1 if only the end is forbidden. Scores must be loaded. */
-static inline int64_t first_dead(tensor *m, int64_t first, int64_t T) {
-    load_static(m, MAX_PLUS);
-    spread_ends(m, MAX_PLUS, m->initial, m->ends[0], m->x);
-    for (int64_t t = 0; t < T; t++) {
-        if (t > 0) {
-            load_arcs(m, MAX_PLUS, first + t);
-            all_axes(m, MAX_PLUS, FORWARD, m->x);
-        }
-        load_node(m, MAX_PLUS, first + t, m->node);
-        times_plane(m, MAX_PLUS, m->x, m->node, m->x);
-        move_residual(m, MAX_PLUS);
-        if (fc_max(m->full, m->x) == FC_NEVER) return t;
-    }
-    return T - 1;
 }
 
 #endif

@@ -82,11 +82,6 @@ static inline int64_t lay_out_rescoring(rescoring *w, tensor *m, int64_t tokens,
 
 static inline double *row_of(const rescoring *w, int64_t r) { return w->x + r * w->m->full; }
 
-static inline runner *add_row(rescoring *w, int64_t job, int64_t s, int64_t t) {
-    w->row[w->n] = (runner){job, s, t, 0, {0.0, 0.0}};
-    return &w->row[w->n++];
-}
-
 /* Ends a row; the last row takes its place. */
 static inline void end_row(rescoring *w, int64_t r) {
     w->n--;
@@ -154,64 +149,51 @@ static inline double joined(tensor *m, semiring K, const double *x, const double
     return K == SUM_TIMES ? log(total) : total;
 }
 
-/* Continuations after each token, and the total of each sentence. */
-static inline void continuations(rescoring *w) {
+/* (+) initial (x) x: the total of a sentence. */
+static inline double whole_total(const rescoring *w, const double *x, fc_total scale) {
     tensor *m = w->m;
-    for (int64_t s = 0; w->n > 0 || s < w->sentences; step_rows(w, BACKWARD)) {
+    spread_ends(m, w->K, m->initial, m->ends[0], m->best);
+    const double z = joined(m, w->K, m->best, x);
+    if (w->K == SUM_TIMES && z > FC_NEVER && z < log(FAINT)) m->lost++;
+    fc_add(&scale, z);
+    fc_add(&scale, m->shift);
+    return fc_value(scale);
+}
+
+/* BACKWARD: continuations after each token, and the total of each sentence. FORWARD: the rows before each
+ * token, up to the last token at which a variant begins to differ. */
+static inline void pass(rescoring *w, const direction d) {
+    tensor *m = w->m;
+    const int ahead = d == FORWARD;
+    for (int64_t s = 0; w->n > 0 || s < w->sentences; step_rows(w, d)) {
         for (; w->n < FC_LANES && s < w->sentences; s++) {
-            spread_ends(m, w->K, m->final, m->ends[1], row_of(w, w->n));
-            add_row(w, s, s, w->sentence[s].T - 1);
+            const rescored *sentence = &w->sentence[s];
+            if (ahead && (sentence->last < 0 || !(sentence->total > FC_NEVER))) continue;
+            spread_ends(m, w->K, ahead ? m->initial : m->final, m->ends[d], row_of(w, w->n));
+            w->row[w->n++] = (runner){.job = s, .s = s, .t = ahead ? 0 : sentence->T - 1};
         }
         for (int64_t r = 0; r < w->n;) {
             runner *row = &w->row[r];
             rescored *sentence = &w->sentence[row->s];
             const int64_t place = sentence->at + row->t;
             double *x = row_of(w, r), *node = w->node + place * m->plane;
-            if (w->marks[place] & ENDS)
-                memcpy(w->after + place * m->full, x, (size_t)m->full * sizeof *x);
-            w->behind[place] = fc_value(row->scale);
-            w->shift[place] = load_node(m, w->K, sentence->first + row->t, node);
-            read_node(w, x, &row->scale, BACKWARD, node, w->shift[place]);
-            sentence->total = FC_NEVER;
-            if (row->scale.sum > FC_NEVER && row->t-- > 0) {
-                r++;
-                continue;
+            if (w->marks[place] & (ahead ? BEGINS : ENDS))
+                memcpy((ahead ? w->forward : w->after) + place * m->full, x,
+                       (size_t)m->full * sizeof *x);
+            (ahead ? w->before : w->behind)[place] = fc_value(row->scale);
+            int ends = ahead && row->t == sentence->last;
+            if (!ahead) w->shift[place] = load_node(m, w->K, sentence->first + row->t, node);
+            if (!ends) read_node(w, x, &row->scale, d, node, w->shift[place]);
+            if (!ahead) {
+                const int alive = row->scale.sum > FC_NEVER;
+                ends = row->t == 0 || !alive;
+                if (ends) sentence->total = alive ? whole_total(w, x, row->scale) : FC_NEVER;
             }
-            if (row->scale.sum > FC_NEVER) {
-                spread_ends(m, w->K, m->initial, m->ends[0], m->best);
-                const double z = joined(m, w->K, m->best, x);
-                if (w->K == SUM_TIMES && z > FC_NEVER && z < log(FAINT)) m->lost++;
-                fc_add(&row->scale, z);
-                fc_add(&row->scale, m->shift);
-                sentence->total = fc_value(row->scale);
-            }
-            end_row(w, r);
-        }
-    }
-}
-
-/* Forward rows, up to the last token at which a variant begins to differ. */
-static inline void beginnings(rescoring *w) {
-    tensor *m = w->m;
-    for (int64_t s = 0; w->n > 0 || s < w->sentences; step_rows(w, FORWARD)) {
-        for (; w->n < FC_LANES && s < w->sentences; s++) {
-            if (w->sentence[s].last < 0 || !(w->sentence[s].total > FC_NEVER)) continue;
-            spread_ends(m, w->K, m->initial, m->ends[0], row_of(w, w->n));
-            add_row(w, s, s, 0);
-        }
-        for (int64_t r = 0; r < w->n;) {
-            runner *row = &w->row[r];
-            const int64_t place = w->sentence[row->s].at + row->t;
-            double *x = row_of(w, r);
-            if (w->marks[place] & BEGINS)
-                memcpy(w->forward + place * m->full, x, (size_t)m->full * sizeof *x);
-            w->before[place] = fc_value(row->scale);
-            if (row->t++ == w->sentence[row->s].last) {
+            row->t += ahead ? 1 : -1;
+            if (ends)
                 end_row(w, r);
-            } else {
-                read_node(w, x, &row->scale, FORWARD, w->node + place * m->plane, w->shift[place]);
+            else
                 r++;
-            }
         }
     }
 }
@@ -399,8 +381,8 @@ static inline outcome rescore_group(rescoring *w, semiring K) {
     forget_underflow();
     for (int64_t s = 0, at = 0; s < w->sentences; at += w->sentence[s++].T) w->sentence[s].at = at;
     grow_tree(w);
-    continuations(w);
-    beginnings(w);
+    pass(w, BACKWARD);
+    pass(w, FORWARD);
     variants(w);
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }

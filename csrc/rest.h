@@ -13,9 +13,8 @@
  * one multiplication, or one addition and one maximum, for a whole register. Rows of the last axis,
  * whose states are contiguous, are transposed first.
  *
- * Where w_ij < r, the two sums may cancel. A cell below CANCELLED of the first sum is computed without
- * a subtraction: its heaviest predecessors are taken out of the first sum; if that does not help, it is
- * summed again. The search for the largest x_i without an arc begins at the largest x, which usually
+ * Where w_ij < r, the two sums may cancel. A cell below CANCELLED of the first sum is summed again, without
+ * a subtraction. The search for the largest x_i without an arc begins at the largest x, which usually
  * has no arc. Each lane is computed from that lane only: no result depends on its neighbours. */
 #ifndef FSTCRF_REST_H
 #define FSTCRF_REST_H
@@ -213,52 +212,6 @@ FC_APART void rank_next(ranking *r, int64_t S, int64_t W, const double *x) {
 
 /* --- Sums -------------------------------------------------------------------------------------- */
 
-/* The heaviest predecessors of each lane, and the sum of the others. */
-typedef struct {
-    ranking heavy;
-    double others[FC_LANES];
-    int known;
-} heaviest;
-
-#define HEAVY 2
-
-FC_APART void find_heaviest(heaviest *h, int64_t S, int64_t W, const double *x) {
-    h->heavy.known = 0;
-    for (int k = 0; k < HEAVY; k++) rank_next(&h->heavy, S, W, x);
-    for (int g = 0; g < LANE_REGS; g++) {
-        reg sum = {0};
-        reg_mask place = {0};
-        for (int64_t i = 0; i < S; i++, place += 1) {
-            reg_mask out = {0};
-            for (int k = 0; k < HEAVY; k++)
-                out |= place == ((const reg_mask *)h->heavy.place[k])[g];
-            sum += (reg)((reg_mask)((const reg *)(x + i * W))[g] & ~out);
-        }
-        ((reg *)h->others)[g] = sum;
-    }
-    h->known = 1;
-}
-
-/* A cell without the subtraction of its heaviest predecessors; `lane` of x. */
-static inline double lightened(const spokes *s, int64_t j, int64_t W, const double *x,
-                               const heaviest *h, int64_t lane) {
-    double heavy = 0.0, sum = s->rest * h->others[lane];
-    const double floor = CANCELLED * sum;
-    int64_t at[HEAVY];
-    for (int k = 0; k < HEAVY; k++) {
-        const int64_t i = h->heavy.place[k][lane];
-        at[k] = i < 0 ? -1 : spoke_of(s, j, i);
-        if (i >= 0) heavy += (at[k] < 0 ? s->rest : s->weight[at[k]]) * h->heavy.top[k][lane];
-    }
-    for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
-        int taken = 0;
-        for (int r = 0; r < HEAVY; r++) taken |= at[r] == k;
-        if (!taken) sum += s->over[k] * x[s->other[k] * W + lane];
-    }
-    sum += heavy;
-    return sum < floor ? -1.0 : sum;
-}
-
 /* All cells of a row without a subtraction. */
 static inline void plain_cells(const spokes *s, int64_t j, int64_t W, const double *x, double *y) {
     reg listed[LANE_REGS] = {{0}}, others[LANE_REGS] = {{0}};
@@ -277,18 +230,10 @@ static inline void plain_cells(const spokes *s, int64_t j, int64_t W, const doub
 
 /* Sums the cancelled cells of row j again. */
 FC_APART void sum_again(const spokes *s, int64_t j, int64_t W, const double *x, const double *floor,
-                        heaviest *h, double *y) {
+                        double *y) {
     double plain[FC_LANES];
-    int made = 0;
-    if (!h->known) find_heaviest(h, s->S, W, x);
-    for (int64_t l = 0; l < FC_LANES; l++) {
-        if (!(y[l] < floor[l])) continue;
-        y[l] = lightened(s, j, W, x, h, l);
-        if (y[l] >= 0.0) continue;
-        if (!made) plain_cells(s, j, W, x, plain);
-        made = 1;
-        y[l] = plain[l];
-    }
+    plain_cells(s, j, W, x, plain);
+    for (int64_t l = 0; l < FC_LANES; l++) y[l] = y[l] < floor[l] ? plain[l] : y[l];
 }
 
 static inline void lane_totals(int64_t S, int64_t W, const double *x, double *total) {
@@ -332,7 +277,6 @@ FC_INLINE void row_sums(const spokes *s, int64_t j, int64_t W, const double *x, 
 static inline void lane_sums(const spokes *s, int64_t W, const double *x, double *y) {
     double total[FC_LANES], floor[FC_LANES];
     reg base[LANE_REGS], least[LANE_REGS], cell[LANE_REGS];
-    heaviest h = {.known = 0};
     lane_totals(s->S, W, x, total);
     for (int g = 0; g < LANE_REGS; g++) {
         base[g] = s->rest * ((const reg *)total)[g];
@@ -346,7 +290,7 @@ static inline void lane_sums(const spokes *s, int64_t W, const double *x, double
             ((reg *)(y + j * W))[g] = cell[g];
             low |= reg_below(cell[g], least[g]);
         }
-        if (low) sum_again(s, j, W, x, floor, &h, y + j * W);
+        if (low) sum_again(s, j, W, x, floor, y + j * W);
     }
 }
 

@@ -17,6 +17,8 @@ typedef struct {
     const fc_agreement *agree;
     int32_t *path;
     double *arc;    /* [S][P] arc potentials over the temperature, padded with -inf */
+    double *linear; /* [S][P] exp(arc - highest) */
+    double highest;
     double *alpha;  /* [longest][P] */
     double *top;    /* [P] */
     double *sum;    /* [P] */
@@ -33,7 +35,7 @@ typedef struct {
 static inline int64_t sampler_room(const fc_machine *machine, const fc_labelling *lab,
                                    int64_t longest) {
     const int64_t P = fc_padded(machine->S);
-    return machine->S * (P + machine->S) + longest * P + 2 * P + 2 * lab->L + longest;
+    return machine->S * (2 * P + machine->S) + longest * P + 2 * P + 2 * lab->L + longest;
 }
 
 static inline void sampler_lay_out(sampler *g, double *work) {
@@ -42,7 +44,8 @@ static inline void sampler_lay_out(sampler *g, double *work) {
     g->P = P;
     g->N = g->batch->offsets[g->batch->B];
     g->arc = work;
-    g->alpha = g->arc + S * P;
+    g->linear = g->arc + S * P;
+    g->alpha = g->linear + S * P;
     g->top = g->alpha + longest * P;
     g->sum = g->top + P;
     g->local = g->sum + P;

@@ -391,31 +391,4 @@ static inline int64_t drawn(int64_t cells, const double *row, double u) {
     return last;
 }
 
-/* Draws one more token of a sample, from suffixes that are sums (LOG_PLUS: logs of sums); the arcs into
- * it are loaded. Updates the residual state. */
-static inline int draw_step(const tensor *m, semiring K, int64_t first, int64_t t, double u,
-                            int32_t *path, int32_t *residual) {
-    int64_t cells = m->full, from = t > 0 ? *residual : 0;
-    if (t == 0) {
-        first_row(m, K, m->row);
-    } else {
-        cells = m->plane;
-        successor_row(m, K, first + t, path[t - 1], m->suffix + t * m->full + from * m->plane,
-                      m->row);
-    }
-    if (K == LOG_PLUS) {
-        const double top = fc_max(cells, m->row);
-        if (top == FC_NEVER) return 0;
-        for (int64_t j = 0; j < cells; j++) m->row[j] = fc_exp(m->row[j] - top);
-    }
-    const int64_t cell = drawn(cells, m->row, u);
-    if (cell < 0) return 0;
-    if (t == 0) from = cell / m->plane;
-    const int64_t place = t > 0 ? cell : cell - from * m->plane;
-    path[t] = joint_state(m, place);
-    const int64_t to = next_state(m, from, place);
-    *residual = to < 0 ? 0 : (int32_t)to; /* rejected only if scores have changed meanwhile */
-    return 1;
-}
-
 #endif

@@ -46,8 +46,8 @@ static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t s
 }
 
 /* Opens a lane for the spans that begin at token t, if their probability exceeds the floor. */
-FC_INLINE void open_above_in(follower *s, semiring K, double floor, int64_t t,
-                             const double *restrict G, double mass) {
+FC_INLINE void open_above(follower *s, semiring K, double floor, int64_t t,
+                          const double *restrict G, double mass) {
     const double share = 1.0 / mass;
     for (int64_t k = 0; k < s->labels->types; k++) {
         const int64_t *restrict cell = s->cell + s->base[k];
@@ -59,15 +59,6 @@ FC_INLINE void open_above_in(follower *s, semiring K, double floor, int64_t t,
         }
         if (K == SUM_TIMES) sum *= share;
         if (sum > floor * SLACK && s->open[k] < s->W) open_lane(s, k, t, 0, 0);
-    }
-}
-
-static void open_above(follower *s, semiring K, double floor, int64_t t, const double *G,
-                       double mass) {
-    if (K == SUM_TIMES) {
-        open_above_in(s, SUM_TIMES, floor, t, G, mass);
-    } else {
-        open_above_in(s, LOG_PLUS, floor, t, G, mass);
     }
 }
 
@@ -83,7 +74,7 @@ static void open_asked(follower *s, const fc_segment_search *f, int64_t t) {
 }
 
 /* Adds all open spans of a type in one lane: they are counted, not distinguished. */
-static void open_merged(follower *s, semiring K) {
+FC_INLINE void open_merged(follower *s, semiring K) {
     for (int64_t k = 0; k < s->labels->types; k++) {
         double *x = s->x + s->base[k] * s->W;
         if (!s->likely[k]) continue;
@@ -96,8 +87,8 @@ static void open_merged(follower *s, semiring K) {
     }
 }
 
-static void open_spans(follower *s, semiring K, const fc_segment_search *f, int64_t t,
-                       const double *G, double mass) {
+FC_INLINE void open_spans(follower *s, semiring K, const fc_segment_search *f, int64_t t,
+                          const double *G, double mass) {
     if (f->mode == FC_ABOVE) {
         open_above(s, K, f->floor, t, G, mass);
     } else if (f->mode == FC_ASKED) {
@@ -179,8 +170,8 @@ static double read_row(tensor *m, semiring K, const double *node) {
 }
 
 /* The last token of a sentence: all open spans end there. */
-static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t T,
-                              const double *node, double scale) {
+FC_INLINE fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_search *f,
+                                 int64_t T, const double *node, double scale) {
     double mass;
     memcpy(s->read, m->x, (size_t)m->full * sizeof *m->x);
     spread_ends(m, K, m->final, m->ends[1], s->ahead);
@@ -228,37 +219,28 @@ static inline const double *plain_weights(const tensor *m) {
     return a->weight + (a->axis->place == NULL ? 0 : a->axis->place[0]) * a->size;
 }
 
-/* Sum over the arcs that leave state i and do not carry. */
-static double sum_closing(follower *s, const tensor *m, int64_t i, const double *G) {
-    const loaded_axis *a = &m->axis[0];
-    const double *weight = plain_weights(m);
-    if (a->dense) {
-        const uint8_t *kind = s->labels->arc + i * a->S;
-        memcpy(s->token, weight + i * m->P, (size_t)m->P * sizeof *weight);
-        for (int64_t j = 0; j < a->S; j++) s->token[j] = kind[j] == FC_CARRIES ? 0.0 : s->token[j];
-        return fc_dot(m->P, s->token, G);
-    }
-    double sum = 0.0;
-    for (int64_t k = a->axis->row[i]; k < a->axis->row[i + 1]; k++)
-        if (s->labels->arc[k] != FC_CARRIES) sum += weight[k] * G[a->axis->target[k]];
-    return sum;
-}
-
-/* Sum over the arcs that open a span in state j. */
-static double sum_opening(follower *s, const tensor *m, int64_t j, const double *read) {
+/* Sum over the arcs that open a span in a state, or over those that leave it and do not carry; x: what is
+ * at their other ends. */
+static double sum_arcs(follower *s, const tensor *m, int64_t state, int opening, const double *x) {
     const loaded_axis *a = &m->axis[0];
     const uint8_t *kind = s->labels->arc;
+    const double *weight = plain_weights(m);
     double sum = 0.0;
     if (a->dense) {
-        memcpy(s->token, a->turned + j * m->P, (size_t)m->P * sizeof *s->token);
-        for (int64_t i = 0; i < a->S; i++)
-            s->token[i] = kind[i * a->S + j] == FC_OPENS ? s->token[i] : 0.0;
-        return fc_dot(m->P, s->token, read);
+        const int64_t first = opening ? state : state * a->S, step = opening ? a->S : 1;
+        memcpy(s->token, (opening ? a->turned : weight) + state * m->P, (size_t)m->P * sizeof sum);
+        for (int64_t i = 0; i < a->S; i++) {
+            const uint8_t own = kind[first + i * step];
+            s->token[i] = (opening ? own == FC_OPENS : own != FC_CARRIES) ? s->token[i] : 0.0;
+        }
+        return fc_dot(m->P, s->token, x);
     }
-    const double *weight = plain_weights(m);
-    for (int64_t k = 0; k < a->arcs; k++)
-        if (a->axis->target[k] == j && kind[k] == FC_OPENS)
-            sum += weight[k] * read[a->axis->source[k]];
+    const int64_t *row = a->axis->row + state;
+    for (int64_t k = opening ? 0 : row[0]; k < (opening ? a->arcs : row[1]); k++) {
+        if (!opening && kind[k] != FC_CARRIES) sum += weight[k] * x[a->axis->target[k]];
+        if (opening && a->axis->target[k] == state && kind[k] == FC_OPENS)
+            sum += weight[k] * x[a->axis->source[k]];
+    }
     return sum;
 }
 
@@ -277,7 +259,7 @@ static void begin_plain(follower *s, const tensor *m, const double *read, const 
                 carried += read[cell[from[e]]] * weight[arc[e]];
             begun[cell[i]] = s->only[first + i] && carried <= MOST * all
                                  ? all - carried
-                                 : sum_opening(s, m, cell[i], read);
+                                 : sum_arcs(s, m, cell[i], 1, read);
         }
     }
 }
@@ -299,7 +281,7 @@ static void weigh_plain(follower *s, const tensor *m, int64_t k, const between *
         on[i] = goes *= w->share;
         shut[i] = 0.0;
         if (!w->ends || !s->ends[first + i]) continue;
-        shut[i] = goes <= MOST * all ? all - goes : read * w->share * sum_closing(s, m, cell[i], G);
+        shut[i] = goes <= MOST * all ? all - goes : read * w->share * sum_arcs(s, m, cell[i], 0, G);
     }
 }
 
@@ -335,7 +317,7 @@ static void carry_plain(follower *s, const tensor *m, int64_t k, const between *
 
 /* The same for any machine; afterwards lanes are in s->x, which is the scratch if the number of axes is
    odd. */
-static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const between *w) {
+FC_INLINE void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const between *w) {
     double *const x = s->x, *const y = s->y;
     read_lanes(s, m, K, k, w->node, w->scale);
     if (w->close != NULL) weigh_lanes(s, K, k, w->close, w->mass, 1, s->value);
@@ -348,8 +330,8 @@ static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const
     s->y = y;
 }
 
-static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_search *f,
-                       const between *w) {
+FC_INLINE fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_search *f,
+                          const between *w) {
     const int plain = is_plain(m, K);
     const double floor = f->mode == FC_ABOVE ? f->floor * SLACK : -1.0;
     for (int64_t k = 0; k < s->labels->types; k++) {
@@ -370,8 +352,8 @@ static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_sear
 }
 
 /* From token t, which has been read, to the next one, whose G is known. */
-static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t token,
-                            between *w) {
+FC_INLINE fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_search *f,
+                               int64_t token, between *w) {
     const size_t bytes = (size_t)m->full * sizeof *m->x;
     const int plain = is_plain(m, K); /* one step exchanges x and y */
     load_arcs(m, K, token + 1);
@@ -429,8 +411,8 @@ static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block 
 }
 
 /* The block's tokens, whose suffixes are known. */
-static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
-                        fc_segment_search *f) {
+FC_INLINE fc_status follow_in(follower *s, tensor *m, const semiring K, const fc_block *b,
+                              fc_segment_search *f) {
     double mass = 0.0;
     fc_status status = enter_block(s, m, K, b, f, &mass);
     for (int64_t i = 0; status == FC_OK && i < b->n; i++) {
@@ -452,11 +434,17 @@ static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
     return status;
 }
 
+FC_APART fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
+                          fc_segment_search *f) {
+    return K == SUM_TIMES ? follow_in(s, m, SUM_TIMES, b, f) : follow_in(s, m, LOG_PLUS, b, f);
+}
+
 static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_segments *labels,
-                    int64_t n, int64_t lanes, double *memory, double *work) {
+                    int64_t n, int64_t lanes, double *work) {
+    lay_out_block(m, machine, n, NULL); /* for its sizes: what persists comes first */
+    work += lay_out_lanes(s, m, labels, lanes, work);
     work += lay_out_block(m, machine, n, work);
     m->whole = 1;
-    lay_out_lanes(s, m, labels, lanes, memory);
     work += lay_out_scratch(s, m, work);
     const loaded_axis *a = &m->axis[labels->axis];
     sort_states(s, a, m->P, take_longs(&work, a->S));
@@ -505,24 +493,17 @@ static int search_ok(const fc_segments *g, const fc_segment_search *f, int64_t b
     return 1;
 }
 
-int64_t fc_segment_memory(const fc_machine *machine, const fc_segments *labels, int64_t lanes) {
-    tensor m;
-    follower s;
-    lay_out_block(&m, machine, 1, NULL);
-    return lay_out_lanes(&s, &m, labels, lanes, NULL);
-}
-
 int64_t fc_segment_work(const fc_machine *machine, const fc_segments *labels, int64_t lanes,
                         int64_t n) {
     tensor m;
     follower s;
-    const int64_t size = lay_out_block(&m, machine, n, NULL);
-    lay_out_lanes(&s, &m, labels, lanes, NULL);
+    int64_t size = lay_out_block(&m, machine, n, NULL);
+    size += lay_out_lanes(&s, &m, labels, lanes, NULL);
     return size + lay_out_scratch(&s, &m, NULL) + fc_padded(m.axis[labels->axis].S);
 }
 
 fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const fc_segments *labels,
-                            fc_segment_search *f, double *memory, double *work) {
+                            fc_segment_search *f, double *work) {
     if (!block_ok(b) || b->kind == FC_BEST || !segments_ok(machine, labels) ||
         !search_ok(labels, f, f->cursor, f->asked))
         return FC_EINVAL;
@@ -530,7 +511,7 @@ fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const 
     follower s = {0};
     fc_total total = {0};
     const semiring K = b->kind == FC_SUM ? SUM_TIMES : LOG_PLUS;
-    prepare(&s, &m, machine, labels, b->n, f->lanes, memory, work);
+    prepare(&s, &m, machine, labels, b->n, f->lanes, work);
     s.cursor = f->cursor;
     if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
     const fc_status status = follow(&s, &m, K, b, f);
@@ -538,8 +519,8 @@ fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const 
     return status;
 }
 
-static fc_status whole_sentence(follower *s, tensor *m, semiring K, const fc_block *b,
-                                fc_segment_search *f, double *log_z) {
+static fc_status follow_whole(follower *s, tensor *m, semiring K, const fc_block *b,
+                              fc_segment_search *f, double *log_z) {
     fc_total total = {0};
     const outcome result = block_backward(m, K, b, &total);
     *log_z = fc_value(total);
@@ -549,8 +530,7 @@ static fc_status whole_sentence(follower *s, tensor *m, semiring K, const fc_blo
 
 fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_t *offsets,
                               const fc_segments *labels, const int64_t *asked, fc_segment_search *f,
-                              int64_t *ends, double *log_z, double *memory, double *work,
-                              int64_t *where) {
+                              int64_t *ends, double *log_z, double *work, int64_t *where) {
     const fc_status bounds = check_rows(B, offsets, where);
     if (bounds != FC_OK) return bounds;
     if (!segments_ok(machine, labels) || (f->mode == FC_ASKED) != (asked != NULL)) return FC_EINVAL;
@@ -559,30 +539,22 @@ fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_
             return fail(FC_EINVAL, b, where);
     tensor m;
     follower s = {0};
-    int64_t longest = 1;
-    for (int64_t i = 0; i < B; i++)
-        longest = offsets[i + 1] - offsets[i] > longest ? offsets[i + 1] - offsets[i] : longest;
-    prepare(&s, &m, machine, labels, longest, f->lanes, memory, work);
+    const int64_t longest = longest_of(B, offsets);
+    prepare(&s, &m, machine, labels, longest > 0 ? longest : 1, f->lanes, work);
     for (int64_t i = 0; i < B; i++) {
-        const fc_block b = {.first = offsets[i], .n = offsets[i + 1] - offsets[i]};
-        const int64_t found = f->found;
-        if (b.n == 0) {
-            ends[i] = found;
-            log_z[i] = machine->empty;
-            for (int64_t k = 0; f->mode == FC_COUNTED && k < labels->types; k++)
-                f->probability[i * labels->types + k] = 0.0;
-            continue;
-        }
+        const fc_block b = whole_sentence(offsets[i], offsets[i + 1] - offsets[i]);
         fc_segment_search own = *f;
-        own.asked = asked == NULL ? 0 : asked[i + 1];
-        s.cursor = asked == NULL ? 0 : asked[i];
-        if (f->mode == FC_COUNTED) own.probability = f->probability + i * labels->types;
-        fc_status status = whole_sentence(&s, &m, SUM_TIMES, &b, &own, log_z + i);
-        if (status == FC_ERANGE) {
-            own.found = found;
+        fc_status status = b.n > 0 ? FC_ERANGE : FC_OK;
+        log_z[i] = machine->empty;
+        for (int K = SUM_TIMES; K <= LOG_PLUS && status == FC_ERANGE; K++) {
+            own = *f;
+            own.asked = asked == NULL ? 0 : asked[i + 1];
             s.cursor = asked == NULL ? 0 : asked[i];
-            if (f->mode == FC_COUNTED) fc_fill(labels->types, 0.0, own.probability);
-            status = whole_sentence(&s, &m, LOG_PLUS, &b, &own, log_z + i);
+            if (f->mode == FC_COUNTED) {
+                own.probability = f->probability + i * labels->types;
+                fc_fill(labels->types, 0.0, own.probability);
+            }
+            status = follow_whole(&s, &m, (semiring)K, &b, &own, log_z + i);
         }
         if (status != FC_OK) return status;
         f->found = ends[i] = own.found;

@@ -22,7 +22,7 @@
 
 #include "along.h"
 #include "checks.h"
-#include "vec.h"
+#include "semiring.h"
 
 typedef struct {
     int64_t T, L, P, D;
@@ -81,14 +81,10 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
 static void lay_out(sentence *v, double *work) {
     const int64_t row = (v->T + 1) * v->P;
     v->S = work;
-    v->heads = v->S + v->T * v->D * v->P;
-    v->alpha = v->heads + row;
-    v->gamma = v->alpha + row;
-    v->beta = v->gamma + row;
-    v->after = v->beta + row;
-    v->open = v->after + row;
-    v->ahead = v->open + row;
-    v->w = v->ahead + row;
+    work += v->T * v->D * v->P;
+    double **each[] = {&v->heads, &v->alpha, &v->gamma, &v->beta, &v->after, &v->open, &v->ahead};
+    for (int k = 0; k < 7; k++, work += row) *each[k] = work;
+    v->w = work;
 }
 
 /* --- Scores -------------------------------------------------------------------------------------- */
@@ -150,21 +146,13 @@ static void carried(const sentence *v, int64_t t, double *restrict y) {
     for (int64_t l = 0; l < v->P; l++) y[l] = inside[l] + v->carrying[l] - v->w[t];
 }
 
-/* Heads that end before token e, with their pasts, [P]. */
-static void heads_to(const sentence *v, int64_t e, double *restrict y) {
+/* Heads that begin with token t, with their futures, or that end before it, with their pasts, [P]. */
+static void heads(const sentence *v, int64_t t, int begin, double *restrict y) {
     fc_fill(v->P, FC_NEVER, y);
     for (int64_t l = 0; l < v->L; l++) {
-        const int64_t s = e - v->m->longest[l];
-        if (s >= 0) y[l] = v->gamma[s * v->P + l] + v->heads[s * v->P + l];
-    }
-}
-
-/* Heads from token s, with their futures, [P]. */
-static void heads_from(const sentence *v, int64_t s, double *restrict y) {
-    fc_fill(v->P, FC_NEVER, y);
-    for (int64_t l = 0; l < v->L; l++) {
-        const int64_t e = s + v->m->longest[l];
-        if (e < v->T) y[l] = v->heads[s * v->P + l] + v->ahead[e * v->P + l];
+        const int64_t s = begin ? t : t - v->m->longest[l], e = s + v->m->longest[l];
+        if (s < 0 || (begin && e >= v->T)) continue;
+        y[l] = v->heads[s * v->P + l] + (begin ? v->ahead[e * v->P + l] : v->gamma[s * v->P + l]);
     }
 }
 
@@ -179,38 +167,23 @@ FC_INLINE void plus(const double *a, const double *b, double *y) {
     for (int l = 0; l < FC_LANES; l++) y[l] = sum[l];
 }
 
-/* --- Along the pairs ----------------------------------------------------------------------------- */
-
-/* y[l] = log sum over k of exp(x[k] + pair[k][l]); the rows of `linear` are exp(pair - top). */
-static void along(sentence *v, const double *pair, const double *linear, const double *x,
-                  double *restrict y) {
-    fc_along(v->L, v->P, v->top, pair, linear, x, v->row, v->sum, y);
-}
-
-static void weigh_pairs(sentence *v) {
-    const int64_t P = v->P, L = v->L;
-    double top = FC_NEVER;
-    for (int64_t k = 0; k < L; k++)
-        for (int64_t l = 0; l < L; l++) top = fc_larger(top, v->m->pair[k * P + l]);
-    v->top = top == FC_NEVER ? 0.0 : top;
-    for (int64_t k = 0; k < L * P; k++) {
-        v->linear[k] = k % P < L ? fc_exp(v->m->pair[k] - v->top) : 0.0;
-        v->around[k] = k % P < L ? fc_exp(v->m->turned[k] - v->top) : 0.0;
-    }
-}
-
 /* --- Sums ---------------------------------------------------------------------------------------- */
 
-/* y[l] = log of the sum over n rows of exp(a_i[l] + b_i[l]); a and b have separate strides. */
-static void sum_rows(int64_t P, int64_t n, const double *a, int64_t step_a, const double *b,
-                     int64_t step_b, double *restrict y) {
+/* y[l] = log of the sum over n rows of exp(a_i[l] + b_i[l]), or the best of a_i[l] + b_i[l]; a and b have
+ * separate strides. */
+FC_INLINE void join_rows(const int best, int64_t P, int64_t n, const double *a, int64_t step_a,
+                         const double *b, int64_t step_b, double *restrict y) {
     for (int64_t j = 0; j < P; j += FC_LANES) {
         double top[FC_LANES], sum[FC_LANES];
-        for (int l = 0; l < FC_LANES; l++) top[l] = -1e305;
+        for (int l = 0; l < FC_LANES; l++) top[l] = best ? FC_NEVER : -1e305;
         for (int l = 0; l < FC_LANES; l++) sum[l] = 0.0;
         for (int64_t i = 0; i < n; i++) {
             const double *restrict p = a + i * step_a + j, *restrict q = b + i * step_b + j;
             for (int l = 0; l < FC_LANES; l++) top[l] = p[l] + q[l] > top[l] ? p[l] + q[l] : top[l];
+        }
+        if (best) {
+            memcpy(y + j, top, sizeof top);
+            continue;
         }
         for (int64_t i = 0; i < n; i++) {
             const double *restrict p = a + i * step_a + j, *restrict q = b + i * step_b + j;
@@ -230,7 +203,7 @@ static void open_tails(sentence *v, int64_t e) {
     const double *restrict last = v->token + (3 * (e - 1) + 2) * P;
     double *restrict open = v->open + e * P, *restrict alpha = v->alpha + e * P;
     double *restrict begin = v->row, *restrict on = v->sum;
-    heads_to(v, e, begin);
+    heads(v, e, 0, begin);
     carried(v, e - 1, on);
     for (int64_t j = 0; j < P; j += FC_LANES) {
         double end[FC_LANES];
@@ -250,9 +223,9 @@ static void forward(sentence *v) {
     for (int64_t e = 1; e <= T; e++) {
         const int64_t n = e < D ? e : D;
         double *alpha = v->alpha + e * P;
-        sum_rows(P, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
+        join_rows(0, P, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
         if (v->tails) open_tails(v, e);
-        along(v, v->m->pair, v->linear, alpha, v->gamma + e * P);
+        fc_along(v->L, P, v->top, v->m->pair, v->linear, alpha, v->row, v->sum, v->gamma + e * P);
     }
 }
 
@@ -274,54 +247,31 @@ FC_INLINE void close_tails(sentence *v, int64_t s, const int best) {
         (best ? larger : plus)(end, next + j, on);
         for (int l = 0; l < FC_LANES; l++) ahead[j + l] += on[l];
     }
-    heads_from(v, s, v->row);
+    heads(v, s, 1, v->row);
     for (int64_t j = 0; j < P; j += FC_LANES)
         (best ? larger : plus)(v->row + j, beta + j, beta + j);
 }
 
-static void begin_backward(sentence *v) {
-    const int64_t end = v->T * v->P;
-    memcpy(v->after + end, v->m->final, (size_t)v->P * sizeof *v->after);
-    for (int64_t l = v->L; l < v->P; l++) v->after[end + l] = FC_NEVER;
-    fc_fill(v->P, FC_NEVER, v->beta + end);
-    fc_fill(v->P, FC_NEVER, v->ahead + end);
-}
-
-static void backward(sentence *v) {
-    const int64_t P = v->P, D = v->D, T = v->T;
-    begin_backward(v);
+/* The futures of every token: their sums, or the best ones. */
+FC_INLINE void backward(sentence *v, const int best) {
+    const int64_t P = v->P, D = v->D, T = v->T, end = T * P;
+    memcpy(v->after + end, v->m->final, (size_t)P * sizeof *v->after);
+    for (int64_t l = v->L; l < P; l++) v->after[end + l] = FC_NEVER;
+    fc_fill(P, FC_NEVER, v->beta + end);
+    fc_fill(P, FC_NEVER, v->ahead + end);
     for (int64_t s = T - 1; s >= 0; s--) {
         const int64_t n = T - s < D ? T - s : D;
-        double *beta = v->beta + s * P;
-        const double top = fc_max(P, beta + P);
+        double *beta = v->beta + s * P, *after = v->after + s * P;
+        const double top = best ? FC_NEVER : fc_max(P, beta + P);
         if (top > FC_NEVER) v->w[s] = top;
-        lower(v, s);
-        sum_rows(P, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
-        if (v->tails) close_tails(v, s, 0);
-        along(v, v->m->turned, v->around, beta, v->after + s * P);
+        if (!best) lower(v, s);
+        join_rows(best, P, n, after + P, P, v->S + s * D * P, P, beta);
+        if (v->tails) close_tails(v, s, best);
+        if (best)
+            row_product(MAX_PLUS, v->L, P, beta, 1, v->m->turned, P, after);
+        else
+            fc_along(v->L, P, v->top, v->m->turned, v->around, beta, v->row, v->sum, after);
     }
-}
-
-static double best_first(const sentence *v) {
-    double best = FC_NEVER;
-    for (int64_t l = 0; l < v->L; l++) best = fc_larger(best, v->m->initial[l] + v->beta[l]);
-    return best;
-}
-
-/* log Z without the subtracted amounts. */
-static double total(const sentence *v) {
-    if (v->T == 0) return 0.0;
-    const double best = best_first(v);
-    double sum = 0.0;
-    if (best == FC_NEVER) return best;
-    for (int64_t l = 0; l < v->L; l++) sum += fc_exp(v->m->initial[l] + v->beta[l] - best);
-    return best + fc_log(sum);
-}
-
-static double whole(const sentence *v, double rest) {
-    fc_total sum = {rest, 0.0};
-    for (int64_t t = 0; t < v->T; t++) fc_add(&sum, v->w[t]);
-    return fc_value(sum);
 }
 
 /* --- Expected counts ---------------------------------------------------------------------------- */
@@ -371,14 +321,9 @@ static void expect_heads(sentence *v, const expected *g, double log_z) {
     for (int64_t s = 0; s < v->T; s++) {
         double *restrict p = v->row, *restrict length = g->length + D * P;
         double *restrict first = g->token + 3 * s * P, *restrict begins = v->C + s * P;
-        fc_fill(P, FC_NEVER, p);
-        for (int64_t l = 0; l < v->L; l++) {
-            const int64_t e = s + v->m->longest[l];
-            if (e < v->T)
-                p[l] = v->gamma[s * P + l] + v->heads[s * P + l] + v->ahead[e * P + l] - log_z;
-        }
+        heads(v, s, 1, p);
         for (int64_t l = 0; l < P; l++) {
-            p[l] = fc_exp(p[l]);
+            p[l] = fc_exp(v->gamma[s * P + l] + p[l] - log_z);
             first[l] += p[l];
             length[l] += p[l];
             begins[l] += p[l];
@@ -394,26 +339,18 @@ static void expect_tails(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P;
     for (int64_t t = 0; t < v->T; t++) {
         const double *restrict open = v->open + t * P, *restrict score = v->token + (3 * t + 2) * P;
-        const double *restrict behind = v->after + (t + 1) * P;
-        const double *restrict next = v->ahead + (t + 1) * P;
+        const double *restrict ahead = v->ahead + t * P, *restrict behind = v->after + (t + 1) * P;
         double *restrict on = v->row, *restrict length = g->length + (v->D + 1) * P;
-        double *restrict last = g->token + (3 * t + 2) * P, *restrict begins = v->C + t * P;
+        double *restrict last = g->token + (3 * t + 2) * P;
+        double *restrict begins = v->C + t * P, *restrict ends = begins + P;
         carried(v, t, on);
-        for (int64_t j = 0; j < P; j += FC_LANES) {
-            double carry[FC_LANES], end[FC_LANES], rest[FC_LANES];
-            for (int l = 0; l < FC_LANES; l++) carry[l] = open[j + l] + on[j + l] - log_z;
-            for (int l = 0; l < FC_LANES; l++) end[l] = score[j + l] + behind[j + l];
-            plus(end, next + j, rest);
-            for (int l = 0; l < FC_LANES; l++) {
-                const double p = fc_exp(carry[l] + rest[l]);
-                length[j + l] += p;
-                begins[j + l] += p;
-                last[j + l] += fc_exp(carry[l] + end[l]);
-                on[j + l] = p;
-            }
+        for (int64_t l = 0; l < P; l++) {
+            const double p = fc_exp(open[l] + ahead[l] - log_z);
+            length[l] += p;
+            begins[l] += p;
+            ends[l] -= p;
+            last[l] += fc_exp(open[l] + on[l] + score[l] + behind[l] - log_z);
         }
-        double *restrict ends = v->C + (t + 1) * P;
-        for (int64_t l = 0; l < P; l++) ends[l] -= on[l];
     }
 }
 
@@ -477,7 +414,8 @@ static void begin(sentence *v, const fc_semimarkov *m, int64_t room, double *wor
         v->carrying[l] = m->length[(m->D + 1) * m->P + l];
         v->tails = 1;
     }
-    weigh_pairs(v);
+    v->top = fc_weigh(m->L, m->P, m->pair, v->linear);
+    fc_weigh(m->L, m->P, m->turned, v->around);
 }
 
 fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, double *log_z,
@@ -493,9 +431,10 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
     for (int64_t b = 0; b < x->B; b++) {
         const int64_t first = x->offset[b];
         take(&v, x, b, work);
-        backward(&v);
-        const double rest = total(&v);
-        log_z[b] = whole(&v, rest);
+        backward(&v, 0);
+        /* log Z without the subtracted amounts */
+        const double rest = v.T == 0 ? 0.0 : fc_log_sum(m->L, m->initial, v.beta);
+        log_z[b] = fc_whole(v.T, v.w, rest);
         if (v.T == 0 || log_z[b] == FC_NEVER) continue;
         if (!(fabs(log_z[b]) <= 1e300)) {
             *where = b;
@@ -512,30 +451,6 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
 
 /* --- Best segments ------------------------------------------------------------------------------- */
 
-static void best_backward(sentence *v) {
-    const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
-    begin_backward(v);
-    for (int64_t s = T - 1; s >= 0; s--) {
-        double *restrict beta = v->beta + s * P;
-        double *restrict after = v->after + s * P;
-        fc_fill(P, FC_NEVER, beta);
-        for (int64_t d = 1; d <= D && s + d <= T; d++) {
-            const double *restrict S = v->S + (s * D + d - 1) * P;
-            const double *restrict behind = v->after + (s + d) * P;
-            for (int64_t l = 0; l < P; l++)
-                beta[l] = S[l] + behind[l] > beta[l] ? S[l] + behind[l] : beta[l];
-        }
-        if (v->tails) close_tails(v, s, 1);
-        fc_fill(P, FC_NEVER, after);
-        for (int64_t k = 0; k < L; k++) {
-            const double *restrict row = v->m->turned + k * P;
-            const double c = beta[k];
-            for (int64_t l = 0; l < P; l++)
-                after[l] = row[l] + c > after[l] ? row[l] + c : after[l];
-        }
-    }
-}
-
 /* The end of the best segment of label l from token s: the shortest one. */
 static int64_t best_end(const sentence *v, int64_t s, int64_t l) {
     const int64_t P = v->P, D = v->D, T = v->T;
@@ -551,24 +466,28 @@ static int64_t best_end(const sentence *v, int64_t s, int64_t l) {
     return t + 1;
 }
 
-static void trace(const sentence *v, int32_t *label) {
+/* Labels of the best segments; returns their score. */
+static double trace(const sentence *v, int32_t *label) {
     const double *link = v->m->initial;
+    double score = 0.0;
+    for (int64_t t = 0; t < v->T; t++) label[t] = -1;
     for (int64_t s = 0; s < v->T;) {
         int64_t found = 0;
         double best = FC_NEVER;
         for (int64_t l = 0; l < v->L; l++) {
             const double value = link[l] + v->beta[s * v->P + l];
-            if (value > best) {
+            if (value > best || isnan(value)) { /* what is not a number is told */
                 best = value;
                 found = l;
             }
         }
+        if (s == 0) score = best;
+        if (!(best > FC_NEVER)) break;
         label[s] = (int32_t)found;
         link = v->m->pair + found * v->P;
-        const int64_t e = best_end(v, s, found);
-        for (int64_t t = s + 1; t < e && t < v->T; t++) label[t] = -1;
-        s = e;
+        s = best_end(v, s, found);
     }
+    return score;
 }
 
 fc_status fc_semimarkov_best(const fc_semimarkov *m, const fc_segment_text *x, double *score,
@@ -578,13 +497,9 @@ fc_status fc_semimarkov_best(const fc_semimarkov *m, const fc_segment_text *x, d
     sentence v;
     begin(&v, m, room, work);
     for (int64_t b = 0; b < x->B; b++) {
-        const int64_t first = x->offset[b];
         take(&v, x, b, work);
-        best_backward(&v);
-        const double best = v.T == 0 ? 0.0 : best_first(&v);
-        score[b] = best;
-        for (int64_t t = 0; t < v.T; t++) label[first + t] = -1;
-        if (best > FC_NEVER) trace(&v, label + first);
+        backward(&v, 1);
+        score[b] = trace(&v, label + x->offset[b]);
     }
     return FC_OK;
 }

@@ -100,6 +100,11 @@ FC_INLINE double times(const semiring K, double a, double b) {
     return K == SUM_TIMES ? a * b : a + b;
 }
 
+static inline double log_add(double x, double y) {
+    const double top = x > y ? x : y, least = x > y ? y : x;
+    return top == FC_NEVER ? top : top + log1p(exp(least - top));
+}
+
 typedef struct {
     int64_t rows, n, lanes;
     const double *s;

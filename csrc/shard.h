@@ -13,7 +13,7 @@
  * The gradient is float32, which halves the memory traffic. Frequent cells are an exception: a large
  * cell would swallow small posteriors. Rows and singles that occur more than FC_RUN times, which have
  * the lowest numbers, are flushed to float64 after every FC_RUN occurrences, and the most frequent ones
- * more often (flushes.h). */
+ * more often (sweep.c). */
 #ifndef FSTCRF_SHARD_H
 #define FSTCRF_SHARD_H
 
@@ -132,7 +132,7 @@ static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, 
     count_token(s, sums);
 }
 
-/* The same for a token outside the order of flushes.h (count_token): frequent rows and entries are
+/* The same for a token outside the order of flushes (count_token): frequent rows and entries are
  * added to their totals at once. */
 static void scatter_apart(const fc_shard *s, int64_t n, const float *p, shard_sums *sums) {
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++) {

@@ -46,6 +46,7 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     const int64_t f = sizeof(float), d = sizeof(double);
     w->shard = s;
     w->machine = &e->machine;
+    w->curved = 0;
     w->S = S;
     w->Q = Q;
     e->steps = steps;
@@ -61,7 +62,7 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
         side[k]->from = k == 0 ? g->axis->leave : g->axis->enter;
         side[k]->at = k == 0 ? g->axis->enter : g->axis->leave;
     }
-    w->share = take(&a, g->axis->leave == NULL ? 0 : g->axis->leave->n + 2, d);
+    w->share = take(&a, g->axis->leave == NULL ? 3 : g->axis->leave->n + 2, d);
     const int64_t listed = e->full ? A : 0, more = e->full ? ABREAST : 1;
     for (int k = 0; k < 2; k++) {
         side[k]->row = take(&a, e->full ? S + 1 : 0, d);
@@ -69,6 +70,7 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
         side[k]->arc = take(&a, listed, f);
         side[k]->other = take(&a, listed, f);
         side[k]->over = take(&a, listed, d);
+        side[k]->weight = NULL;
     }
     w->one = take(&a, e->full ? S : 0, d);
     e->a = take(&a, e->full ? S * ABREAST : 0, f);
@@ -140,8 +142,6 @@ static void begin_steps(stepper *e, const fc_machine *g) {
     memcpy(e->score, g->axis->score, (size_t)A * sizeof *e->score);
     memcpy(e->ends, g->initial, (size_t)S * sizeof *e->ends);
     memcpy(e->ends + S, g->final, (size_t)S * sizeof *e->ends);
-    memset(w->initial, 0, (size_t)Q * sizeof *w->initial);
-    memset(w->final, 0, (size_t)Q * sizeof *w->final);
     open_guards(w);
     w->shift = NAN; /* the first step makes the matrices */
     e->always = 1;
@@ -251,12 +251,7 @@ static void load_ends(stepper *e, const fc_machine *g) {
         e->ends[j] = first < 0 ? g->initial[j] : scale * u[first];
         e->ends[S + j] = last < 0 ? g->final[j] : scale * u[last];
     }
-    w->initial_shift = finite_or_zero(fc_largest(S, e->ends));
-    w->final_shift = finite_or_zero(fc_largest(S, e->ends + S));
-    for (int64_t j = 0; j < S; j++) {
-        w->initial[j] = (float)fc_exp(e->ends[j] - w->initial_shift);
-        w->final[j] = (float)fc_exp(e->ends[S + j] - w->final_shift);
-    }
+    exp_ends(w);
 }
 
 static void load_scores(stepper *e) {

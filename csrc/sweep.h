@@ -33,12 +33,13 @@ static int is_full_chain(const fc_machine *m) {
    pass. */
 typedef struct {
     int64_t *row;   /* [S + 1] */
-    int32_t *state; /* [S] state of each row; sorted by length, so that branches are predictable */
+    int32_t *state; /* [S] state of each row; sorted by length, so that branches are predictable. Or
+                     * NULL: they are in order */
     int32_t *arc;   /* [A] number of each arc, */
     float *value;   /* [A] and w by this number */
     int32_t *other; /* [A] the state that is summed */
     double *over;   /* [A] w - r, or w if the pair has no rest */
-    double *weight; /* [A] w = exp(score - shift) */
+    double *weight; /* [A] w = exp(score - shift); or NULL: none is zero */
     const fc_classes *from,
         *at; /* of the states that are summed, and of the summing ones; or NULL */
 } exceptions;
@@ -50,37 +51,37 @@ typedef struct {
     const fc_shard *shard;
     const fc_machine *machine;
     int64_t S, Q; /* states; the same, padded */
+    int curved;   /* the diagonal of the Hessian is computed, not the gradient */
     double shift, initial_shift, final_shift;
-    float *forward;         /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
-    float *backward;        /* [Q4][Q] by target */
-    float *initial;         /* [Q] exp, 0 in the padding */
-    float *final;           /* [Q] */
-    float *pad;             /* [Q] 0, and in the padding a potential that cannot win */
-    float *faint;           /* [Q] guard of each state: FAINT, or -1 if it cannot be reached */
-    uint8_t *open;          /* [S][Q] 1 if the arc exists */
-    uint8_t *reach;         /* [2][Q] */
-    shard_sums sums;        /* outputs for the caller */
-    float *slots;           /* [longest][P] potentials of slots, then their posteriors */
-    float *emission;        /* [longest][Q] */
-    float *alpha;           /* [longest][Q] */
-    float *scale;           /* [longest] */
-    float *beta;            /* [2][Q] */
-    double *total;          /* [Q4][Q] sums of outer products */
-    double *begin, *end;    /* [Q] posteriors of first and last states */
-    double *node;           /* [longest][S] for a sentence in float64 */
-    double *posterior;      /* [longest][S] */
-    double *arc;            /* [S * S] expectations of its arcs */
-    exceptions *into, *out; /* for a single sentence, instead of the matrices; or NULL */
-    double remainder;       /* the weight of all other pairs */
-    double *one;            /* [S] the row that is summed */
-    double *share;          /* [classes + 2] its sums by class */
-    fc_axis whole;          /* all arcs as a list, for a sentence in float64 if there are classes */
-    int64_t *whole_row;     /* [S + 1] */
-    int32_t *whole_source;  /* [whole.A] */
+    float *forward;          /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
+    float *backward;         /* [Q4][Q] by target */
+    float *initial;          /* [Q] exp, 0 in the padding */
+    float *final;            /* [Q] */
+    float *pad;              /* [Q] 0, and in the padding a potential that cannot win */
+    float *faint;            /* [Q] guard of each state: FAINT, or -1 if it cannot be reached */
+    uint8_t *open;           /* [S][Q] 1 if the arc exists */
+    uint8_t *reach;          /* [2][Q] */
+    shard_sums sums;         /* outputs for the caller */
+    float *slots;            /* [longest][P] potentials of slots, then their posteriors */
+    float *emission;         /* [longest][Q] */
+    float *alpha;            /* [longest][Q] */
+    float *scale;            /* [longest] */
+    float *beta;             /* [2][Q] */
+    double *total, *squares; /* [Q4][Q] sums of outer products, and of their squares */
+    double *begin, *end;     /* [S] posteriors of first and last states */
+    double *node;            /* [longest][S] for a sentence in float64 */
+    double *posterior;       /* [longest][S] */
+    double *arc;             /* [S * S] expectations of its arcs */
+    exceptions *into, *out;  /* for a single sentence, instead of the matrices; or NULL */
+    double remainder;        /* the weight of all other pairs */
+    double *one;             /* [S] the row that is summed */
+    double *share;           /* [classes + 2], at least [3]: its sums by class */
+    fc_axis whole;         /* all arcs as a list, for a sentence in float64 if there are classes */
+    int64_t *whole_row;    /* [S + 1] */
+    int32_t *whole_source; /* [whole.A] */
     int32_t *whole_target;
     double *whole_score, *whole_sum;
     int64_t *whole_place; /* [A] index of each arc in the list */
-    double *once;         /* [2][S] ends of a sentence in float64 */
     double *rest;         /* scratch of fc_machine_marginals */
 } sweep;
 
@@ -128,7 +129,7 @@ static void lay_out_whole(sweep *w, const fc_machine *g, int64_t T, arena *a) {
 }
 
 /* Room for the rows of one sentence; background.h lays out sentences side by side. */
-static int64_t lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double *work) {
+static int64_t lay_out(sweep *w, const fc_machine *g, const fc_shard *s, int curved, double *work) {
     const int64_t S = g->S, Q = padded(S), T = s->longest, A = arcs_of(g->axis);
     const int dense = g->axis->A == 0;
     const int64_t matrix = dense ? (S + 3) / 4 * 4 * Q : 0, rows = dense ? T : 1;
@@ -137,6 +138,7 @@ static int64_t lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double 
     const int64_t f = sizeof(float), d = sizeof(double);
     w->shard = s;
     w->machine = g;
+    w->curved = curved;
     w->S = S;
     w->Q = Q;
     w->into = w->out = NULL;
@@ -144,13 +146,24 @@ static int64_t lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double 
                       &w->slots,   &w->emission, &w->alpha,   &w->scale, &w->beta};
     const int64_t size[] = {matrix, matrix, Q, Q, Q, Q, T * s->P, rows * Q, rows * Q, T, 2 * Q};
     for (int k = 0; k < 11; k++) *part[k] = take(&a, size[k], f);
-    double **whole[] = {&w->total, &w->begin, &w->end, &w->node, &w->posterior, &w->arc, &w->once};
-    const int64_t width[] = {matrix, Q, Q, T * S, T * S, A, 2 * S};
-    for (int k = 0; k < 7; k++) *whole[k] = take(&a, width[k], d);
+    double **whole[] = {&w->total, &w->squares, &w->node, &w->posterior, &w->arc};
+    const int64_t width[] = {matrix, w->curved ? matrix : 0, T * S, T * S, A};
+    for (int k = 0; k < 5; k++) *whole[k] = take(&a, width[k], d);
     lay_out_whole(w, g, T, &a);
     w->open = take(&a, dense ? S * Q : 0, 1);
     w->reach = take(&a, 2 * Q, 1);
     return (a.used + 64) / d;
+}
+
+/* initial and final, from the scores of ends. */
+static void exp_ends(sweep *w) {
+    const fc_machine *g = w->machine;
+    w->initial_shift = finite_or_zero(fc_largest(w->S, g->initial));
+    w->final_shift = finite_or_zero(fc_largest(w->S, g->final));
+    for (int64_t j = 0; j < w->Q; j++) {
+        w->initial[j] = j < w->S ? (float)fc_exp(g->initial[j] - w->initial_shift) : 0.0f;
+        w->final[j] = j < w->S ? (float)fc_exp(g->final[j] - w->final_shift) : 0.0f;
+    }
 }
 
 /* Sets the guards for graphs in which every state is reachable. */
@@ -162,15 +175,13 @@ static void open_guards(const sweep *w) {
 }
 
 /* Fills the matrices; returns 1 if every state can be reached at every token. */
-static int load(sweep *w) {
+static int load_dense(sweep *w) {
     const fc_machine *g = w->machine;
     const double *score = g->axis->score;
     const int64_t S = w->S, Q = w->Q;
     w->shift = finite_or_zero(fc_largest(S * S, score));
-    w->initial_shift = finite_or_zero(fc_largest(S, g->initial));
-    w->final_shift = finite_or_zero(fc_largest(S, g->final));
-    /* forward, backward, initial and final are adjacent; so are total, begin and end */
-    memset(w->forward, 0, (size_t)(w->pad - w->forward) * sizeof *w->forward);
+    /* forward and backward are adjacent, and so are total and squares */
+    memset(w->forward, 0, (size_t)(w->initial - w->forward) * sizeof *w->forward);
     memset(w->open, 0, (size_t)S * (size_t)Q);
     for (int64_t i = 0; i < S; i++) {
         for (int64_t j = 0; j < S; j++) {
@@ -179,34 +190,61 @@ static int load(sweep *w) {
             w->backward[j * Q + i] = a;
             w->open[i * Q + j] = score[i * S + j] > FC_NEVER;
         }
-        w->initial[i] = (float)fc_exp(g->initial[i] - w->initial_shift);
-        w->final[i] = (float)fc_exp(g->final[i] - w->final_shift);
     }
     memset(w->total, 0, (size_t)(w->node - w->total) * sizeof *w->total);
-    open_guards(w);
     int always = 1;
     for (int64_t a = 0; a < S * S; a++) always &= score[a] > FC_NEVER;
     for (int64_t j = 0; j < S; j++) always &= g->initial[j] > FC_NEVER;
     return always;
 }
 
-/* Sets the guards for the states that can be reached at token t. Returns 1 once they are the same as
- * before, and so will not change again. */
-FC_APART int guard(sweep *w, int64_t t) {
+/* Sets the guards for the states that can be reached at token t, the second row of w->reach. Returns 1
+ * once they are the same as before, and so will not change again. */
+static int keep_reached(sweep *w, int64_t t) {
     uint8_t *now = w->reach, *then = w->reach + w->Q;
-    memset(then, 0, (size_t)w->Q);
-    if (t == 0) {
-        memset(now, 0, (size_t)w->Q);
-        for (int64_t j = 0; j < w->S; j++) then[j] = w->machine->initial[j] > FC_NEVER;
-    } else {
-        for (int64_t i = 0; i < w->S; i++)
-            if (now[i])
-                for (int64_t j = 0; j < w->Q; j++) then[j] |= w->open[i * w->Q + j];
-    }
     const int same = t > 0 && memcmp(now, then, (size_t)w->Q) == 0;
     memcpy(now, then, (size_t)w->Q);
     for (int64_t j = 0; j < w->Q; j++) w->faint[j] = now[j] ? FAINT : -1.0f;
     return same;
+}
+
+FC_APART int guard_dense(sweep *w, int64_t t) {
+    const uint8_t *now = w->reach;
+    uint8_t *then = w->reach + w->Q;
+    memset(then, 0, (size_t)w->Q);
+    for (int64_t j = 0; t == 0 && j < w->S; j++) then[j] = w->machine->initial[j] > FC_NEVER;
+    for (int64_t i = 0; t > 0 && i < w->S; i++)
+        if (now[i])
+            for (int64_t j = 0; j < w->Q; j++) then[j] |= w->open[i * w->Q + j];
+    return keep_reached(w, t);
+}
+
+/* The same over exceptions. */
+FC_APART int guard_listed(sweep *w, const exceptions *e, int64_t t) {
+    const fc_classes *from = e->from, *at = e->at;
+    const int64_t n = from == NULL ? 1 : from->n;
+    const uint8_t *now = w->reach;
+    uint8_t *then = w->reach + w->Q;
+    double *open = w->share; /* number of reachable states per class */
+    memset(then, 0, (size_t)w->Q);
+    memset(open, 0, (size_t)(n + 2) * sizeof *open);
+    for (int64_t i = 0; i < w->S && t > 0; i++)
+        if (now[i]) open[from == NULL ? 0 : from->of[i] < 0 ? n + 1 : from->of[i]] += 1.0;
+    for (int64_t r = 0; r < w->S; r++) {
+        const int64_t j = e->state == NULL ? r : e->state[r];
+        double reached = t > 0 ? open[at == NULL      ? 0
+                                      : at->of[j] < 0 ? n
+                                                      : at->of[j]]
+                               : w->machine->initial[j] > FC_NEVER;
+        for (int64_t k = e->row[r]; t > 0 && k < e->row[r + 1]; k++) {
+            const int64_t i = e->other[k];
+            if (!now[i]) continue;
+            reached -= has_rest(w->machine->axis, i, j);
+            reached += e->weight == NULL || e->weight[k] > 0.0;
+        }
+        then[j] = reached > 0.0;
+    }
+    return keep_reached(w, t);
 }
 
 /* Potentials of states from potentials of slots. */
@@ -367,27 +405,30 @@ static void sum_rows(const sweep *w, const exceptions *e, const float *restrict 
         sum_rows_of(1, w, e, x, y);
 }
 
-/* `guard` over exceptions, all of which are arcs. */
-FC_APART int guard_listed(sweep *w, int64_t t) {
-    const exceptions *e = w->into;
-    uint8_t *now = w->reach, *then = w->reach + w->Q;
-    memset(then, 0, (size_t)w->Q);
-    for (int64_t j = 0; j < w->S; j++) w->one[j] = t > 0 ? (double)now[j] : 0.0;
-    const int listed = e->from != NULL;
-    const double any = listed ? 0.0 : sum_of_doubles(w->S, w->one);
-    if (listed) sum_classes(e->from, w->S, 1.0, w->one, w->share);
-    for (int64_t r = 0; r < w->S; r++) {
-        const int64_t j = e->state[r];
-        int open = t == 0 ? w->machine->initial[j] > FC_NEVER
-                          : (listed ? class_share(w->share, e->at, j) : any) > 0.0;
-        for (int64_t k = e->row[r]; !open && t > 0 && k < e->row[r + 1]; k++)
-            open = now[e->other[k]];
-        then[j] = (uint8_t)open;
+/* A difference that rounding may have made negative; NaN remains NaN, so that it is noticed. */
+FC_INLINE double not_negative(double x) { return x < 0.0 ? 0.0 : x; }
+
+/* x = c x (1 - x) of n posteriors, and of one */
+static void spread_of(int64_t n, float c, float *x) {
+    for (int64_t j = 0; j < n; j++) {
+        const float y = x[j] * (1.0f - x[j]);
+        x[j] = y < 0.0f ? 0.0f : c * y;
     }
-    const int same = t > 0 && memcmp(now, then, (size_t)w->Q) == 0;
-    memcpy(now, then, (size_t)w->Q);
-    for (int64_t j = 0; j < w->Q; j++) w->faint[j] = now[j] ? FAINT : -1.0f;
-    return same;
+}
+
+static double variance(double weight, double p) { return weight * not_negative(p * (1.0 - p)); }
+
+static void add_ends(int64_t n, double weight, int curved, const float *p, double *sum) {
+    for (int64_t j = 0; j < n; j++)
+        sum[j] += curved ? variance(weight, (double)p[j]) : weight * (double)p[j];
+}
+
+/* Adds the log of a product of sums to a total, when it is far from one or the `last`. */
+FC_INLINE void add_sum(fc_total *total, double *product_of_sums, double sum, int last) {
+    *product_of_sums *= sum;
+    if (!last && *product_of_sums >= 1e-200 && *product_of_sums <= 1e200) return;
+    fc_add(total, log(*product_of_sums));
+    *product_of_sums = 1.0;
 }
 
 /* Forward rows of the sentence; 0 when a state is too faint. log Z without the shifts of arcs. */
@@ -409,34 +450,32 @@ static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
         } else {
             product(S, Q, w->forward, a - Q, a);
         }
-        if (!always && !settled) settled = w->into == NULL ? guard(w, t) : guard_listed(w, t);
+        if (!always && !settled)
+            settled = w->into == NULL ? guard_dense(w, t) : guard_listed(w, w->into, t);
         float sum;
         if (times_row(Q, e, w->faint, a, &sum) || !(sum > 0.0f)) return 0;
         const float c = 1.0f / sum;
         for (int64_t j = 0; j < Q; j++) a[j] *= c;
         w->scale[t] = c;
         fc_add(&total, (double)top);
-        product_of_sums *= (double)sum;
-        if (product_of_sums < 1e-200 || product_of_sums > 1e200) {
-            fc_add(&total, log(product_of_sums));
-            product_of_sums = 1.0;
-        }
+        add_sum(&total, &product_of_sums, (double)sum, t == T - 1);
     }
-    fc_add(&total, log(product_of_sums));
     *log_z = fc_value(total);
     return 1;
 }
 
-/* Backward rows, posteriors into w->slots, arcs into w->total; 0 when the end is too faint. */
+/* Backward rows, posteriors into w->slots, arcs into w->total; 0 when the end is too faint. `weight`: of
+ * the sentence; if curved, it is in the variances of the ends only. */
 static int backward_rows(sweep *w, int64_t T, int always, double weight, double *log_z) {
     const int64_t S = w->S, Q = w->Q, P = w->shard->P;
+    const double own = w->curved ? 1.0 : weight;
     float *b = w->beta, *other = w->beta + Q;
     float last = 0.0f;
     for (int64_t j = 0; j < Q; j++) last += w->alpha[(T - 1) * Q + j] * w->final[j];
     if (!(last > FAINT)) return 0;
     *log_z += log((double)last);
     for (int64_t j = 0; j < Q; j++) b[j] = w->final[j] / last;
-    const float scaled = (float)weight;
+    const float scaled = (float)own;
     for (int64_t t = T - 1; t >= 0; t--) {
         float *restrict a = w->alpha + t * Q, *restrict n = w->emission + t * Q;
         float *restrict p = other;
@@ -447,10 +486,9 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
             for (int64_t j = 0; j < Q; j++) p[j] *= by;
         }
         to_slots(w, p, scaled, w->slots + t * P);
-        if (t == T - 1)
-            for (int64_t j = 0; j < S; j++) w->end[j] += weight * (double)p[j];
+        if (t == T - 1) add_ends(S, weight, w->curved, p, w->end);
         if (t == 0) {
-            for (int64_t j = 0; j < S; j++) w->begin[j] += weight * (double)p[j];
+            add_ends(S, weight, w->curved, p, w->begin);
             break;
         }
         const float c = w->scale[t];
@@ -466,9 +504,9 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
         b = other;
         other = swap;
     }
-    if (weight != 1.0)
+    if (own != 1.0)
         for (int64_t k = 0; k < (T - 1) * Q; k++) w->alpha[k] *= scaled;
-    if (w->total != NULL) outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
+    if (w->total != NULL && !w->curved) outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
     return 1;
 }
 
@@ -516,7 +554,8 @@ static fc_status in_double(sweep *w, int64_t T, double weight, double *log_z) {
     if (classed) one.axis = list_all(w);
     double *const node[] = {w->posterior}, *const sum[] = {classed ? w->whole_sum : w->arc};
     int64_t where;
-    const fc_status status = fc_machine_marginals(&one, 1, offsets, FC_AUTO, &weight, log_z, node,
+    const double own = w->curved ? 1.0 : weight;
+    const fc_status status = fc_machine_marginals(&one, 1, offsets, FC_AUTO, &own, log_z, node,
                                                   NULL, sum, NULL, w->rest, &where);
     if (status != FC_OK) return status;
     for (int64_t k = 0; classed && k < w->machine->axis->A; k++)
@@ -527,28 +566,11 @@ static fc_status in_double(sweep *w, int64_t T, double weight, double *log_z) {
         to_slots(w, w->beta, 1.0f, w->slots + t * P);
     }
     for (int64_t j = 0; j < S; j++) {
-        w->begin[j] += w->posterior[j];
-        w->end[j] += w->posterior[(T - 1) * S + j];
+        const double first = w->posterior[j], last = w->posterior[(T - 1) * S + j];
+        w->begin[j] += w->curved ? variance(weight, first) : first;
+        w->end[j] += w->curved ? variance(weight, last) : last;
     }
     return FC_OK;
-}
-
-/* A difference that rounding may have made negative; NaN remains NaN, so that it is noticed. */
-FC_INLINE double not_negative(double x) { return x < 0.0 ? 0.0 : x; }
-
-/* x = c x (1 - x) of n posteriors, and of one */
-static void spread_of(int64_t n, float c, float *x) {
-    for (int64_t j = 0; j < n; j++) {
-        const float y = x[j] * (1.0f - x[j]);
-        x[j] = y < 0.0f ? 0.0f : c * y;
-    }
-}
-
-static double variance(double weight, double p) { return weight * not_negative(p * (1.0 - p)); }
-
-static void add_ends(int64_t n, double weight, int curved, const float *p, double *sum) {
-    for (int64_t j = 0; j < n; j++)
-        sum[j] += curved ? variance(weight, (double)p[j]) : weight * (double)p[j];
 }
 
 #endif

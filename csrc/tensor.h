@@ -51,6 +51,7 @@ typedef struct {
     int forgets;        /* no forward pass follows: one row of node potentials suffices */
     int brief;  /* single: sentences so short that an index of the arcs costs more than it saves */
     int loaded; /* static weights: 0 not loaded, else 1 + the semiring */
+    int64_t kind;      /* of the token that the residual reads, if there are kinds */
     double *begun;     /* [longest][P] single: F_t (x) node_t, the sources of paths into t + 1 */
     double *outer_sum; /* single: sums of outer products along arcs, laid out like weights */
     double *outer_one; /* ... of one sentence; else [arcs] of an axis at a token */
@@ -68,9 +69,6 @@ typedef struct {
     double *suffix;      /* [longest][full] G: continuations from this token on */
     double *x, *y, *best;        /* [full] */
     double *row, *lead, *shared; /* [full], [outer + 2 * widest axis] of one state's successors */
-    /* Logs of the scales of the backward recursion, [longest]: shifts of the node potentials, all
-     * scales of reading a token, and shifts of the arcs into it. */
-    double *shifts, *read, *step;
 } tensor;
 
 #define BRIEF 4 /* tokens */
@@ -176,8 +174,6 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->lead_by = take(&work, m->pruned ? one->S * one->S : 0);
     m->kept = (int32_t *)take(&work, m->pruned ? one->S : 0);
     m->columns = take(&work, m->pruned ? one->S * one->S : 0);
-    double **log[] = {&m->shifts, &m->read, &m->step};
-    for (int k = 0; k < 3; k++) *log[k] = take(&work, longest);
     return work - start + FC_LANES;
 }
 
@@ -399,6 +395,11 @@ static inline void ask_for_row(const tensor *m, int64_t token) {
     const uintptr_t row = (uintptr_t)f->value + (uintptr_t)(f->moving ? token * m->S * 8 : 0);
     for (int64_t at = 0; at < m->S * 8; at += 64)
         __builtin_prefetch((const void *)(row + (uintptr_t)at));
+}
+
+static inline void read_kind(tensor *m, int64_t token) {
+    const fc_residual *r = m->machine->residual;
+    if (r != NULL && r->kind != NULL) m->kind = r->kind[token];
 }
 
 /* Potentials of the joint states of a token, [plane], as scores: first the parts common to all rows and

@@ -57,25 +57,25 @@ fc_status fc_acyclic_lengths(const fc_acyclic *machine, const int32_t *label, in
  *   suffix [S] out
  *   lost   [S] out  rounding error of the suffix
  *   stop   [S] out  probability that a path in the state ends there
- *   share  [A] out  probability of the arc, given a path in its source state
+ *   share  [A] out  probability of the arc, given a path in its source state; NULL: the best score is
+ *                   wanted, and suffix is the only output
  * Cost: A additions; A exponentials and S logarithms for the sum. */
-fc_status fc_acyclic_best_suffix(const fc_acyclic *machine, double *suffix);
-fc_status fc_acyclic_sums(const fc_acyclic *machine, double *suffix, double *lost, double *stop,
-                          double *share);
+fc_status fc_acyclic_suffix(const fc_acyclic *machine, double *suffix, double *lost, double *stop,
+                            double *share);
 
 /* Posterior probabilities of states, of arcs, and of ending in each state, 0 in rows without a path;
- * suffix, stop and share are outputs of fc_acyclic_sums.
+ * suffix, stop and share are outputs of fc_acyclic_suffix.
  *   node [S] out    arc [A] out    end [S] out */
 fc_status fc_acyclic_marginals(const fc_acyclic *machine, const double *suffix, const double *stop,
                                const double *share, double *node, double *arc, double *end);
 
-/* Score of the best path through each arc, -inf if no path uses it; `suffix` as by
- * fc_acyclic_best_suffix.
+/* Score of the best path through each arc, -inf if no path uses it; `suffix` of best
+ * scores.
  *   prefix [S] out  score of the best path to each state    arc [A] out */
 fc_status fc_acyclic_max_marginals(const fc_acyclic *machine, const double *suffix, double *prefix,
                                    double *arc);
 
-/* The best path of each row, concatenated; `suffix` as by fc_acyclic_best_suffix. Ties: the path that
+/* The best path of each row, concatenated; `suffix` of best scores. Ties: the path that
  * ends first, then the smaller arc, at the earliest state where paths differ.
  *   path   [room]  out  arcs; S are always enough if rows share no states
  *   offset [B + 1] out  a row without a path has no arcs
@@ -97,7 +97,7 @@ fc_status fc_acyclic_nbest(const fc_acyclic *machine, const double *suffix, int6
                            fc_deviation *heap, int32_t *path, double *score, int64_t *count,
                            int64_t *b);
 
-/* Independent exact samples of each row; stop and share are outputs of fc_acyclic_sums.
+/* Independent exact samples of each row; stop and share are outputs of fc_acyclic_suffix.
  *   uniform [B][n][width] in   numbers in [0, 1); width: arcs of the longest path
  *   path    [B][n][width] out  arcs, then -1; only -1 if the row has no path */
 fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *stop, const double *share,

@@ -3,7 +3,8 @@
  * A sentence whose rows would take too much memory is processed in blocks. One backward pass keeps the
  * suffix of every block's first token. A forward pass then recomputes the rows of one block at a time.
  * The results have the same bits as for the whole sentence. A row has `cells` numbers:
- * [Q][outer][S], S rounded up to a multiple of 8. FC_ERANGE: the linear domain cannot hold
+ * [Q][outer][S], S rounded up to a multiple of 8. Scratch is that of a sentence of n + 1 tokens,
+ * fc_machine_work. FC_ERANGE: the linear domain cannot hold
  * the sentence (take logs), or there is no path. */
 /* Maxima; sums in the linear domain; their logs. */
 typedef enum { FC_BEST, FC_SUM, FC_LOGS } fc_kind;
@@ -16,9 +17,6 @@ typedef struct {
     double *before; /* [cells] in: prefix of the first token; out: of the token after the block */
 } fc_block;
 
-/* Doubles of scratch for a block of n tokens. */
-int64_t fc_block_work(const fc_machine *machine, int64_t n);
-
 /* The suffix of the block's first token.
  *   suffix [cells] out
  *   total   [2]    in, out  factors that were divided out, as a log, and the rounding error of their
@@ -26,18 +24,14 @@ int64_t fc_block_work(const fc_machine *machine, int64_t n);
 fc_status fc_block_suffix(const fc_machine *machine, const fc_block *block, double *suffix,
                           double *total, double *work);
 
-/* The best path through the block. If t > 0, the elements before `path` hold the states of the previous
- * block.
- *   path     [n]         joint states
- *   residual     in, out */
-fc_status fc_block_best(const fc_machine *machine, const fc_block *block, int32_t *path,
-                        int32_t *residual, double *work);
-
-/* n samples. Rows of uniform and path are `stride` apart; the states drawn so far are before path.
- *   residual [n]  in, out */
-fc_status fc_block_sample(const fc_machine *machine, const fc_block *block, int64_t n,
-                          int64_t stride, const double *uniform, int32_t *path, int32_t *residual,
-                          double *work);
+/* FC_BEST: the best path through the block, n times; otherwise n samples. Rows of uniform and path are
+ * `stride` apart. If t > 0, the elements before those of `path` hold the states of the previous block.
+ *   uniform  [n][stride]  NULL with FC_BEST
+ *   path     [n][stride]  joint states
+ *   residual [n]          in, out */
+fc_status fc_block_paths(const fc_machine *machine, const fc_block *block, int64_t n,
+                         int64_t stride, const double *uniform, int32_t *path, int32_t *residual,
+                         double *work);
 
 /* As fc_machine_marginals, of the block's tokens; FC_BEST: as fc_machine_max_marginals.
  *   arc      or NULL  rows of all tokens of the block but the first, and of the token after the block

@@ -48,7 +48,9 @@ typedef struct {
     const double *value;  /* [rows][width] or [N][rows][width] */
 } fc_factor;
 
-/* Edge e leads from source[e] to target[e] where value[e][place[o]][s] is not -inf. */
+/* Edge e leads from source[e] to target[e] where value[e][place[o]][s] is not -inf. With kinds of tokens,
+ * for fc_counts only: `row`, `source`, `target` and `place` are not read; E is Q, and `edge' q leads from q
+ * to reached[q][kind of the token][s], or nowhere if that is -1. */
 typedef struct {
     int64_t Q, E, rows, width;
     const int64_t *row;             /* [Q + 1] edges that leave q */
@@ -56,6 +58,8 @@ typedef struct {
     const int32_t *place;           /* [outer]; NULL: the first row */
     const double *value;            /* [E][rows][width] */
     const double *initial, *final;  /* [Q] before the first token, after the last */
+    const int32_t *kind;            /* [N] below rows; NULL: no kinds */
+    const int32_t *reached;         /* [Q][rows][S] */
 } fc_residual;
 
 /* At most FC_MAX_AXES axes. */
@@ -161,11 +165,6 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
                              const int64_t *ptr, const int32_t *token, const int32_t *place,
                              int64_t rows, const double *node, int best, double *total,
                              double *work, int64_t *where);
-
-/* First token of each sentence at which every path has died. It is the last token if only the end is
- * forbidden or paths are left. */
-fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                          int64_t *position, double *work);
 
 /* Independent exact samples from the distribution over paths.
  *   uniform [n][N] in   numbers in [0, 1), one for each choice

@@ -26,8 +26,7 @@ typedef struct {
     double *probability;   /* [room]; with FC_COUNTED [B][types], initially zeros */
 } fc_segment_search;
 
-/* Doubles that persist from block to block, and doubles of scratch for a block of n tokens. */
-int64_t fc_segment_memory(const fc_machine *machine, const fc_segments *labels, int64_t lanes);
+/* Doubles for a block of n tokens. What they hold persists from block to block. */
 int64_t fc_segment_work(const fc_machine *machine, const fc_segments *labels, int64_t lanes,
                         int64_t n);
 
@@ -38,10 +37,9 @@ int64_t fc_segment_work(const fc_machine *machine, const fc_segments *labels, in
  * FC_EFULL: the arrays of spans are too small. */
 fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_t *offsets,
                               const fc_segments *labels, const int64_t *asked,
-                              fc_segment_search *search, int64_t *ends, double *log_z,
-                              double *memory, double *work, int64_t *where);
+                              fc_segment_search *search, int64_t *ends, double *log_z, double *work,
+                              int64_t *where);
 
 /* Spans that end in a block of a long sentence (FC_SUM or FC_LOGS), one block after the other. */
 fc_status fc_block_segments(const fc_machine *machine, const fc_block *block,
-                            const fc_segments *labels, fc_segment_search *search, double *memory,
-                            double *work);
+                            const fc_segments *labels, fc_segment_search *search, double *work);

@@ -56,21 +56,14 @@ fc_status fc_flushes(const fc_machine *machine, const fc_shard *shard, int64_t *
  *   arc      [arcs]      out     expected arcs; S * S if all pairs have one
  *   begin, end [S]       out     expected first and last states
  *   rescued  [1]         out     sentences that float32 cannot represent and that were done in
- *                                float64 */
-fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const float *weight,
-                   float *gradient, double *frequent, double *loss, double *arc, double *begin,
-                   double *end, int64_t *rescued, double *work);
+ *                                float64
+ * With `squared`, the shard with the squares of its values, and fc_sweep_work with `curvature` 1: the
+ * diagonal of the Hessian of the loss. Then posteriors p are replaced by p (1 - p), but in the arcs of
+ * rescued sentences; the loss means nothing. */
+fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const fc_shard *squared,
+                   const float *weight, float *gradient, double *frequent, double *loss,
+                   double *arc, double *begin, double *end, int64_t *rescued, double *work);
 int64_t fc_sweep_work(const fc_machine *machine, const fc_shard *shard, int curvature);
-
-/* The diagonal of the Hessian of the loss of fc_sweep; same arguments.
- *   row_square, single_square  in      squares of the shard's values, or NULL
- *   variance [R * P + M]       in/out  sums of x^2 p (1 - p) are added; `frequent` as of fc_sweep
- *   arc [arcs], begin, end [S] out     the same for arcs and ends; sums of p for the arcs of sentences
- *                                      that float32 cannot represent
- *   work                       fc_sweep_work doubles, `curvature` 1 */
-fc_status fc_curvature(const fc_machine *machine, const fc_shard *shard, const float *weight,
-                       const float *row_square, const float *single_square, float *variance,
-                       double *frequent, double *arc, double *begin, double *end, double *work);
 
 /* weight = the shard's view of theta. */
 fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const float *theta,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ROOM = 1024  # capacity of the first search for the n best
 _MANY, _FASTER = 1024, 8
+_BEST = (ffi.NULL,) * 3  # outputs that only sums have
 
 
 def growing(n: int) -> Iterator[int]:
@@ -111,7 +112,7 @@ class Acyclic:
     def best_suffix(self) -> Floats:
         """Score of the best path from each state to an end, float64 [S]; −inf: no path."""
         suffix = np.empty(len(self.final))
-        check(lib.fc_acyclic_best_suffix(self.handle, array_out(suffix)), "suffix")
+        check(lib.fc_acyclic_suffix(self.handle, array_out(suffix), *_BEST), "suffix")
         return suffix
 
     @made_once
@@ -124,7 +125,7 @@ class Acyclic:
         suffix, rounding_errors, stop = np.empty((3, len(self.final)))
         share = np.empty(len(self.target))
         out = map(array_out, (suffix, rounding_errors, stop, share))
-        check(lib.fc_acyclic_sums(self.handle, *out), "suffix")
+        check(lib.fc_acyclic_suffix(self.handle, *out), "suffix")
         return suffix, stop, share
 
     def suffix_to(self, ends: Longs, final: Floats, *, summed: bool) -> Floats:
@@ -148,11 +149,9 @@ class Acyclic:
         there[ends] = final
         view, out = ffi.new("fc_acyclic *", self.handle[0]), array_out(suffix)
         view.S, view.A, view.final = n, self.row[n], array_in(there, np.float64, (states,), "final")
-        if summed:
-            others = np.zeros(states), np.empty(n), np.empty(self.row[n])
-            check(lib.fc_acyclic_sums(view, out, *map(array_out, others)), "suffix")
-        else:
-            check(lib.fc_acyclic_best_suffix(view, out), "suffix")
+        others = np.zeros(states), np.empty(n), np.empty(self.row[n])
+        outputs = map(array_out, others) if summed else _BEST
+        check(lib.fc_acyclic_suffix(view, out, *outputs), "suffix")
         return suffix[:n]
 
     @property

@@ -92,7 +92,7 @@ class LongSentence:
         machine = batch.machine
         self.cells = machine.n_residual * machine.outer * (-(-machine.width // 8) * 8)
         self._before = np.empty(self.cells)
-        size = int(lib.fc_block_work(batch.view, self.size))
+        size = int(lib.fc_machine_work(batch.view, 0, self.size + 1))
         work = allocated(size, f"a block of {self._what}", self.n_tokens)
         self.work = ffi.from_buffer("double[]", work)
 
@@ -110,10 +110,11 @@ class LongSentence:
             return path, -np.inf
         states, residual = array_out(path), ffi.new("int32_t *")
         for block in self.blocks(suffixes):
-            check(
-                lib.fc_block_best(self.batch.view, block, states + block.t, residual, self.work),
-                "best",
+            status = lib.fc_block_paths(
+                *(self.batch.view, block, 1, self.n_tokens, ffi.NULL),
+                *(states + block.t, residual, self.work),
             )
+            check(status, "best")
         return path, suffixes.total
 
     def sums(self, domains: tuple[int, ...] | None = None) -> Suffixes:
@@ -168,7 +169,7 @@ class LongSentence:
         states, numbers = array_out(path), array_in(uniform, np.float64, uniform.shape, "uniform")
         residual = array_out(np.zeros(len(uniform), dtype=np.int32))
         for block in self.blocks(suffixes):
-            status = lib.fc_block_sample(
+            status = lib.fc_block_paths(
                 *(self.batch.view, block, len(uniform), self.n_tokens, numbers + block.t),
                 *(states + block.t, residual, self.work),
             )

@@ -18,7 +18,7 @@ from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, portions, runs
 from fstcrf.kernel.graphs import Domain, domain_number
-from fstcrf.kernel.machines import Bound, allocated
+from fstcrf.kernel.machines import Bound, Residual, allocated
 from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib, patiently
 from fstcrf.lazy import made_once
 
@@ -418,10 +418,30 @@ def dead_tokens(batch: Bound) -> Longs:
 
     It is the last token if only the end is forbidden, or if paths are left.
     """
-    position = np.empty(batch.n_sentences, dtype=np.int64)
-    status = lib.fc_machine_dead(*batch.inputs, array_out(position), batch.scratch())
+    machine, node = batch.machine, _per_axis(batch)
+    shape = (batch.n_tokens, machine.n_residual, machine.outer, machine.width)
+    begun = np.empty(shape)  # scores of beginnings up to a token
+    status = lib.fc_machine_max_marginals(
+        *batch.inputs,
+        [array_out(a) for a in node],
+        *(ffi.NULL, ffi.NULL, array_out(begun), ffi.NULL),
+        batch.scratch(),
+    )
     check(status, "dead tokens")
-    return position
+    alive = np.array([_passes(machine.residual, cells) for cells in begun], dtype=bool)
+    bounds = pairwise(batch.bounds.tolist())
+    return np.array(
+        [min(int(np.argmin(np.append(alive[a:b], False))), max(b - a - 1, 0)) for a, b in bounds],
+        dtype=np.int64,
+    )
+
+
+def _passes(residual: Residual | None, cells: Floats) -> bool:
+    """Return whether any of the cells [Q, outer, S] survives the residual automaton."""
+    if residual is not None:
+        place = slice(None) if residual.place is None else residual.place
+        cells = cells[residual.source] + residual.value[:, place]
+    return bool(cells.max(initial=-np.inf) > -np.inf)
 
 
 def _per_axis(batch: Bound) -> tuple[Floats, ...]:

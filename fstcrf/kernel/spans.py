@@ -17,7 +17,6 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
 from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
-from fstcrf.lazy import made_once
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData, View
@@ -275,11 +274,6 @@ class _Search:
         self.lanes, self.floor = lanes, floor
         self.view, self._keep = labels.view(batch.machine)
 
-    @made_once
-    def memory(self) -> CData:
-        size = int(lib.fc_segment_memory(self.batch.view, self.view, self.lanes))
-        return ffi.from_buffer("double[]", allocated(size, self._many(), self.batch.longest))
-
     def work(self, tokens: int) -> CData:
         size = int(lib.fc_segment_work(self.batch.view, self.view, self.lanes, tokens))
         return ffi.from_buffer("double[]", allocated(size, self._many(), self.batch.longest))
@@ -339,7 +333,6 @@ class _Search:
             search,
             array_out(ends),
             array_out(log_z),
-            self.memory,
             self.work(max(self.batch.longest, 1)),
             where,
         )
@@ -381,9 +374,7 @@ class _Search:
         work, blocks = self.work(sentence.size), []
         for block in sentence.blocks(suffixes):
             search.found = 0
-            status = lib.fc_block_segments(
-                self.batch.view, block, self.view, search, self.memory, work
-            )
+            status = lib.fc_block_segments(self.batch.view, block, self.view, search, work)
             if status == lib.FC_ERANGE:
                 return None
             check(status, "spans")

@@ -223,26 +223,7 @@ class Shard:
         ShapeError
             Another number of states or parameters than the shard's.
         """
-        handle, _keep, weights = self._begun(graph, theta, space)
-        states = graph.n_states
-        work = space.work(lib.fc_sweep_work(handle, self._shard, 0))
-        loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
-        arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
-        status = lib.fc_sweep(
-            handle,
-            self._shard,
-            weights,
-            array_out(space.gradient(self.size)),
-            array_out(space.frequent(self._frequent)),
-            loss,
-            array_out(arc),
-            array_out(begin),
-            array_out(end),
-            rescued,
-            ffi.from_buffer("double[]", work, require_writable=True),
-        )
-        check(status, "sweep")
-        return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
+        return self._swept(graph, theta, space, None)
 
     def curvature(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> Sweep:
         """Compute the diagonal of the Hessian of log Z; arguments as in `sweep`.
@@ -258,29 +239,40 @@ class Shard:
         ShapeError
             Another number of states or parameters than the shard's.
         """
-        handle, _keep, weights = self._begun(graph, theta, space)
-        states = graph.n_states
-        work = space.work(lib.fc_sweep_work(handle, self._shard, 1))
-        arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
-        row_square, single_square = (
+        squares = [
             ffi.NULL if one is None else array_in(one**2, np.float32, one.shape, "value")
             for one in self._values
-        )
-        status = lib.fc_curvature(
+        ]
+        squared = ffi.new("fc_shard *", self._shard[0])
+        squared.row_value, squared.single_value = squares
+        found = self._swept(graph, theta, space, squared)
+        return found._replace(loss=0.0, rescued=0)
+
+    def _swept(
+        self, graph: Graph, theta: Singles, space: SweepWorkspace, squared: CData | None
+    ) -> Sweep:
+        """Sweep over the shard; with its values squared, for the diagonal of the Hessian."""
+        handle, _keep, weights = self._begun(graph, theta, space)
+        states, curved = graph.n_states, squared is not None
+        work = space.work(lib.fc_sweep_work(handle, self._shard, curved))
+        loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
+        arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
+        status = lib.fc_sweep(
             handle,
             self._shard,
+            squared if curved else ffi.NULL,
             weights,
-            row_square,
-            single_square,
             array_out(space.gradient(self.size)),
             array_out(space.frequent(self._frequent)),
+            loss,
             array_out(arc),
             array_out(begin),
             array_out(end),
+            rescued,
             ffi.from_buffer("double[]", work, require_writable=True),
         )
-        check(status, "curvature")
-        return Sweep(0.0, arc, begin, end, 0)
+        check(status, "curvature" if curved else "sweep")
+        return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
 
     def _begun(
         self, graph: Graph, theta: Singles, space: SweepWorkspace

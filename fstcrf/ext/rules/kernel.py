@@ -6,14 +6,21 @@ Scores are natural logs. The automaton sees the label of each token and the toke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
+from fstcrf.kernel.graphs import Graph, first_invalid, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.rows import padded
 from fstcrf.lazy import made_once
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
+
+_MOST_BYTES = 32_000_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +71,39 @@ class Counter:
             raise ShapeError(f"a step leads to an unknown state, expected 0 to {states - 1}")
 
     @made_once
-    def handle(self) -> Any:
-        """The kernel's structure."""
-        kinds, states, labels = self.target.shape
-        names = ("arc", "initial", "final", "step", "end")
+    def _by_states(self) -> tuple[Ints, Floats, Floats]:
+        """States that steps lead to, and their scores, [Q, C, S], and scores of the start, [Q]."""
+        target, step = (
+            np.ascontiguousarray(x.transpose(1, 0, 2)[..., self.label])
+            for x in (self.target, self.step)
+        )
+        step[target < 0] = -np.inf
+        start = np.full(len(self.end), -np.inf)
+        start[0] = 0.0
+        return target, step, start
+
+    def view(self, node: CData, kind: Ints) -> View:
+        """Return the kernel's structure, and the memory it points into."""
+        kinds, states, _ = self.target.shape
+        target, step, start = self._by_states
+        score = self.arc.reshape(*self.arc.shape[:-2], -1)
+        view, kept = graph_view(Graph(self.initial, self.final, score), node)
         fields: dict[str, Any] = {
-            name: array_in(getattr(self, name), np.float64, getattr(self, name).shape, name)
-            for name in names
+            "reached": array_in(target, np.int32, target.shape, "target"),
+            "value": array_in(step, np.float64, step.shape, "step"),
+            "initial": array_in(start, np.float64, (states,), "start"),
+            "final": array_in(self.end, np.float64, (states,), "end"),
+            "kind": array_in(kind, np.int32, kind.shape, "kind"),
         }
-        fields["label"] = array_in(self.label, np.int32, self.label.shape, "label")
-        fields["target"] = array_in(self.target, np.int32, self.target.shape, "target")
-        sizes = {"S": len(self.label), "L": labels, "Q": states, "C": kinds}
-        return ffi.new("fc_counter *", {**sizes, **fields, "moving": self.arc.ndim == 3})
+        sizes = {"Q": states, "E": states, "rows": kinds, "width": len(self.label)}
+        view.residual = residual = ffi.new("fc_residual *", {**sizes, **fields})
+        return view, [kept, residual, fields]
+
+    def by_labels(self, steps: Floats) -> Floats:
+        """Add up steps by the states of the chain, [Q, C, S], over its labels: [C, Q, L]."""
+        found = np.zeros(self.target.transpose(1, 0, 2).shape)
+        np.add.at(found, (..., self.label), steps)
+        return found.transpose(1, 0, 2)
 
 
 class Counts(NamedTuple):
@@ -88,8 +116,8 @@ class Counts(NamedTuple):
     pair: Floats | None = None  # [S, S], summed over tokens, or [N, S, S], like arcs
 
 
-def counting_bytes(longest: int, chain_states: int, states: int) -> int | None:
-    """Return the bytes that `expected_steps` takes for sentences up to `longest` tokens.
+def counting_bytes(longest: int, chain_states: int, states: int) -> int:
+    """Return about how many bytes `expected_steps` takes for sentences up to `longest` tokens.
 
     Parameters
     ----------
@@ -97,14 +125,8 @@ def counting_bytes(longest: int, chain_states: int, states: int) -> int | None:
         Tokens.
     chain_states, states : int
         Of the chain, and of the automaton.
-
-    Returns
-    -------
-    int or None
-        `None` if it is more than addressable.
     """
-    room = int(lib.fc_counter_room(longest, chain_states, states))
-    return None if room < 0 else 8 * room
+    return 8 * padded(chain_states) * ((longest + 6) * states + longest + 2 * chain_states)
 
 
 def expected_steps(
@@ -136,38 +158,42 @@ def expected_steps(
         raise ShapeError(f"arcs of {len(counter.arc)} tokens, there are {n}")
     if (np.diff(offsets) < 1).any():
         raise ShapeError("a sentence is empty")
+    if kind.size and not 0 <= kind.min() <= kind.max() < len(counter.target):
+        raise ShapeError(f"an unknown kind of token, expected 0 to {len(counter.target) - 1}")
     longest = Ragged(offsets).longest
-    room = lib.fc_counter_room(longest, size, states)
-    if room < 0:
+    if counting_bytes(longest, size, states) > _MOST_BYTES:
         raise TooLargeError(
             f"a sentence of {longest:,} tokens with {size} × {states:,} states does not "
             "fit into memory: cut the sentence, or count fewer patterns at once",
             tokens=longest,
         )
-    counts = Counts(
-        np.empty(len(offsets) - 1),
-        np.zeros(counter.target.shape),
-        np.zeros(states),
-        np.empty((n, size)) if chain else None,
-        np.zeros(counter.arc.shape) if chain else None,
-    )
-    where, work = ffi.new("int64_t *"), np.empty(room)
-    status = lib.fc_counter_sums(
-        counter.handle,
+    if max(map(first_invalid, (node, counter.step, counter.end))) >= 0:
+        raise NumericError("a potential or the score of a step is NaN, +inf or beyond 1e300")
+    machine, _kept = counter.view(array_in(node, np.float64, (n, size), "node"), kind)
+    log_z, state = np.empty(len(offsets) - 1), np.empty((n, size))
+    moving = counter.arc.ndim == 3
+    pair = np.zeros(counter.arc.shape) if chain else None
+    pairs = ffi.NULL if pair is None else array_out(pair)
+    read, last = np.zeros((2, states, len(counter.target), size))
+    where, work = ffi.new("int64_t *"), np.empty(lib.fc_machine_work(machine, 0, longest))
+    status = lib.fc_counts(
+        machine,
         len(offsets) - 1,
         array_in(offsets, np.int64, offsets.shape, "offsets"),
-        array_in(node, np.float64, (n, size), "node"),
-        array_in(kind, np.int32, (n,), "kind"),
-        array_out(counts.log_z),
-        array_out(counts.read),
-        array_out(counts.ended),
-        ffi.NULL if counts.state is None else array_out(counts.state),
-        ffi.NULL if counts.pair is None else array_out(counts.pair),
-        room,
+        array_out(log_z),
+        array_out(state),
+        ffi.NULL if moving else pairs,
+        pairs if moving else ffi.NULL,
+        array_out(read),
+        array_out(last),
         array_out(work),
         where,
     )
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"log Z of sentence {where[0]} is not finite")
     check(status, "counts of patterns", where[0])
-    return counts
+    ended = counter.by_labels(last)
+    to = np.maximum(counter.target, 0)  # no step leads nowhere: its count is 0
+    total = np.bincount(to.reshape(-1), weights=ended.reshape(-1), minlength=states)
+    steps = counter.by_labels(read)
+    return Counts(log_z, steps, total.astype(np.float64), state if chain else None, pair)

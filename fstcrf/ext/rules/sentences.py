@@ -165,13 +165,12 @@ def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Lon
     longest, states = Ragged(offsets).longest, automaton.target.shape[1]
     needed = counting_bytes(longest, topology.n_states, states)
     free = free_memory()
-    if needed is None or (free is not None and needed > free):
-        size = "more than any memory" if needed is None else f"{needed / 1e9:,.1f} GB of memory"
-        there = "" if free is None else f", {free / 1e9:,.1f} GB are free"
+    if free is not None and needed > free:
+        there = f"{needed / 1e9:,.1f} GB of memory, {free / 1e9:,.1f} GB are free"
         raise TooLargeError(
             f"{automaton.sizes} have {states:,} states together, and the tagger has "
             f"{topology.n_states}: a sentence of {longest:,} tokens takes "
-            f"{size}{there}; use fewer rules, or shorter ones"
+            f"{there}; use fewer rules, or shorter ones"
         )
 
 

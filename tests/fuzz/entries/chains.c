@@ -25,8 +25,7 @@ static void ask_blocks(const fc_machine *m, int64_t T, int64_t size, fc_kind kin
                        double *work) {
     const int64_t cells = cells_of(m), n = 1 + below(3), blocks = (T + size - 1) / size;
     double *before = NEW(double, cells), *node[FC_MAX_AXES], *arc[FC_MAX_AXES], entropy = 0.0;
-    int32_t *path = NEW(int32_t, T), *drawn = NEW(int32_t, n *T), *residual = ZEROS(int32_t, n);
-    int32_t state = 0;
+    int32_t *path = NEW(int32_t, n *T), *residual = ZEROS(int32_t, n);
     const double *numbers = uniform(n * T);
     for (int64_t c = 0; c < m->axes; c++) {
         const fc_axis *a = &m->axis[c];
@@ -36,10 +35,7 @@ static void ask_blocks(const fc_machine *m, int64_t T, int64_t size, fc_kind kin
     for (int64_t k = 0; k < blocks; k++) {
         const int64_t t = k * size, end = t + size < T ? t + size : T;
         const fc_block b = {t, end - t, t, kind, end < T ? suffix + (k + 1) * cells : NULL, before};
-        if (kind == FC_BEST && fc_block_best(m, &b, path + t, &state, work) != FC_OK) return;
-        if (kind != FC_BEST &&
-            fc_block_sample(m, &b, n, T, numbers + t, drawn + t, residual, work) != FC_OK)
-            return;
+        if (fc_block_paths(m, &b, n, T, numbers + t, path + t, residual, work) != FC_OK) return;
     }
     if (kind == FC_BEST) { /* the bits of the whole sentence */
         const int64_t offsets[2] = {0, T};
@@ -69,7 +65,7 @@ void blocks(void) {
     fc_machine m;
     if (!draw_machine(&m, T)) return;
     const int64_t cells = cells_of(&m), blocks = (T + size - 1) / size;
-    double *work = NEW(double, fc_block_work(&m, size)), total[2] = {0.0, 0.0};
+    double *work = NEW(double, fc_machine_work(&m, 0, size + 1)), total[2] = {0.0, 0.0};
     double *suffix = NEW(double, blocks *cells);
     for (int64_t k = blocks - 1; k >= 0; k--) {
         const int64_t t = k * size, end = t + size < T ? t + size : T;
@@ -129,7 +125,6 @@ void spans(void) {
         if (below(4)) f.span[3 * i] = (f.span[3 * i] & 7) + (f.span[3 * i - 3] & 7);
     const fc_status status =
         fc_machine_segments(&m, B, offsets, &g, asked, &f, NEW(int64_t, B), NEW(double, B),
-                            NEW(double, fc_segment_memory(&m, &g, f.lanes)),
                             NEW(double, fc_segment_work(&m, &g, f.lanes, longest)), &where);
     if (status != FC_OK && status != FC_EFULL) return;
     for (int64_t i = 0; f.mode == FC_ABOVE && i < f.found; i++)
@@ -249,21 +244,29 @@ void search(void) {
 
 void counting(void) {
     const int64_t B = 1 + below(3), *offsets = sentences(B, 5), N = offsets[B];
-    const int64_t S = 1 + below(9), L = 1 + below(4), Q = 1 + below(4), C = 1 + below(2);
-    fc_counter c = {.S = S, .L = L, .Q = Q, .C = C, .moving = below(2)};
-    c.label = indices(S, L), c.arc = values(c.moving ? N * S * S : S * S);
-    c.initial = values(S), c.final = values(S);
-    int32_t *target = indices(C * Q * L, Q);
-    for (int64_t k = 0; k < C * Q * L; k++)
-        if (below(6) == 5) target[k] = -1;
-    c.target = target, c.step = values(C * Q * L), c.end = values(Q);
-    const int64_t size = fc_counter_room(longest_sentence(B, offsets), S, Q);
+    const int64_t S = 1 + below(9), Q = 1 + below(4), C = 1 + below(2), moving = below(2);
+    const fc_axis axis = {
+        .S = S, .contexts = 1, .moving = moving, .score = values(moving ? N * S * S : S * S)};
+    const fc_factor factor = {.rows = 1, .width = S, .moving = 1, .value = values(N * S)};
+    fc_residual r = {.Q = Q, .E = Q, .rows = C, .width = S, .value = values(Q * C * S)};
+    int32_t *reached = indices(Q * C * S, Q);
+    for (int64_t k = 0; k < Q * C * S; k++)
+        if (below(6) == 5) reached[k] = -1;
+    r.reached = reached, r.kind = indices(N, C), r.initial = values(Q), r.final = values(Q);
+    const fc_machine m = {.axes = 1,
+                          .factors = 1,
+                          .outer = 1,
+                          .S = S,
+                          .axis = &axis,
+                          .factor = &factor,
+                          .residual = &r,
+                          .initial = values(S),
+                          .final = values(S)};
     int64_t where = 0;
-    double *state = below(2) ? NEW(double, N *S) : NULL;
-    double *pair = below(2) ? ZEROS(double, (c.moving ? N : 1) * S * S) : NULL;
-    fc_counter_sums(&c, B, offsets, values(N * S), indices(N, C), NEW(double, B),
-                    ZEROS(double, C * Q * L), ZEROS(double, Q), state, pair, size,
-                    NEW(double, size), &where);
+    fc_counts(&m, B, offsets, NEW(double, B), NEW(double, N *S),
+              below(2) ? ZEROS(double, S *S) : NULL, below(2) ? NEW(double, N * S * S) : NULL,
+              ZEROS(double, Q * C * S), ZEROS(double, Q * C * S),
+              NEW(double, fc_machine_work(&m, 0, longest_sentence(B, offsets))), &where);
 }
 
 /* --- Arcs with pair scores

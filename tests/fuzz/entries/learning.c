@@ -94,12 +94,14 @@ void sweep(void) {
     double *work = NEW(double, fc_sweep_work(&m, &s, 0));
     fc_spread(&s, &l, theta, weight);
     double *frequent = ZEROS(double, s.frequent_rows *s.P + s.frequent_singles);
-    if (fc_sweep(&m, &s, weight, gradient, frequent, &loss, arc, begin, end, &rescued, work) !=
-        FC_OK)
+    if (fc_sweep(&m, &s, NULL, weight, gradient, frequent, &loss, arc, begin, end, &rescued,
+                 work) != FC_OK)
         return;
     fc_collect(&s, &l, gradient, frequent, ZEROS(double, l.parameters));
-    fc_curvature(&m, &s, weight, square, single, gradient, frequent, arc, begin, end,
-                 NEW(double, fc_sweep_work(&m, &s, 1)));
+    fc_shard squared = s;
+    squared.row_value = square, squared.single_value = single;
+    fc_sweep(&m, &s, &squared, weight, gradient, frequent, &loss, arc, begin, end, &rescued,
+             NEW(double, fc_sweep_work(&m, &s, 1)));
 }
 
 /* Arcs with a weight, ascending. */

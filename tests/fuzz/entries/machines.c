@@ -37,8 +37,8 @@ void acyclic(void) {
     int64_t width = 0, row_done = 0, *count = NEW(int64_t, B);
     fc_acyclic_lengths(&m, NULL, shortest, longest);
     for (int64_t s = 0; s < S; s++) width = longest[s] > width ? longest[s] : width;
-    fc_acyclic_best_suffix(&m, best);
-    fc_acyclic_sums(&m, sum, NEW(double, S), stop, share);
+    fc_acyclic_suffix(&m, best, NULL, NULL, NULL);
+    fc_acyclic_suffix(&m, sum, NEW(double, S), stop, share);
     fc_acyclic_marginals(&m, sum, stop, share, node, arc, NEW(double, S));
     fc_acyclic_max_marginals(&m, best, node, arc);
     fc_acyclic_best(&m, best, B * S, NEW(int32_t, B *S), NEW(int64_t, B + 1));
@@ -79,7 +79,6 @@ static void ask_machine(const fc_machine *m, int64_t B, const int64_t *offsets) 
                          moving ? NULL : sum, below(2) ? score : NULL, work, &where);
     fc_machine_best(m, B, offsets, path, score, work);
     fc_machine_max_marginals(m, B, offsets, node, path, score, NULL, NULL, work);
-    fc_machine_dead(m, B, offsets, count, work);
     double *scratch = NEW(double, fc_queue_size(m, n, longest));
     if (fc_machine_nbest(m, B, offsets, n, NULL, INFINITY, path, score, count, work, scratch) ==
         FC_OK)
