@@ -378,31 +378,49 @@ class _Call:
         self._memory += memory
         return view
 
-    def inputs(self, order: Longs) -> tuple[CData, CData, CData, int, CData, CData, CData]:
-        """Return the arguments of all epochs: structures, order of sentences, targets."""
-        sentences, order = self.batch.B, frozen(order)
+    def epoch(
+        self,
+        order: Longs,
+        rule: str,
+        theta: Parameters,
+        other: Parameters,
+        *,
+        step: int = 1,
+        limit: float = 1.0,
+        errors_count: bool = False,
+        advice: str = "",
+    ) -> tuple[int, int, float]:
+        """Run an epoch; return the number of the next sentence, wrong labels, and the loss."""
+        sentences, order, where = self.batch.B, frozen(order), ffi.new("int64_t *")
         if order.size and not 0 <= order.min() <= order.max() < sentences:
             raise OptionError(f"order names an unknown sentence, expected 0 to {sentences - 1}")
         turns = array_in(order, np.int64, (len(order),), "order")
-        return self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
-
-    def work(self, *, differences: bool = False) -> CData:
-        """Return the scratch of an epoch, with or without differences of features."""
-        size = lib.fc_learner_work(self.graph, self.batch, self.learner, differences)
-        return ffi.from_buffer("double[]", np.empty(size))
-
-    def check(self, status: int, name: str, order: Longs, advice: str) -> None:
-        """Raise the error of a status."""
+        counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
+        loss = ffi.new("double *")
+        inputs = self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
+        options = _UPDATES[rule], limit, int(errors_count)
+        outputs = self.parameters(theta), self.parameters(other), counter, errors, loss
+        status = lib.fc_online(*inputs, *options, *outputs, ffi.NULL, where)
+        if status == lib.FC_OK:
+            work = ffi.from_buffer("double[]", np.empty(where[0]))
+            status = lib.fc_online(*inputs, *options, *outputs, work, where)
         if status == lib.FC_ENUMERIC:
-            raise NumericError(f"diverged at sentence {order[self.where[0]]}: {advice}")
-        check(status, name, self.where[0])
+            raise NumericError(f"diverged at sentence {order[where[0]]}: {advice}")
+        check(status, rule, where[0])
+        return int(counter[0]), int(errors[0]), float(loss[0])
 
 
 # --- One epoch of training a sentence at a time ---------------------------------------------------
 
 PassiveAggressive = Literal["PA", "PA-I", "PA-II"]
 
-_VARIANTS = {"PA": lib.FC_PA, "PA-I": lib.FC_PA_I, "PA-II": lib.FC_PA_II}
+_UPDATES = {
+    "perceptron": lib.FC_PERCEPTRON,
+    "PA": lib.FC_PA,
+    "PA-I": lib.FC_PA_I,
+    "PA-II": lib.FC_PA_II,
+    "AROW": lib.FC_AROW,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,20 +524,7 @@ class Learner:
         OptionError
             A number in `order` that is not a sentence.
         """
-        call = _Call(self)
-        counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
-        loss = ffi.new("double *")
-        status = lib.fc_perceptron(
-            *call.inputs(order),
-            call.parameters(theta),
-            call.parameters(sums),
-            counter,
-            errors,
-            loss,
-            call.work(),
-        )
-        check(status, "perceptron")
-        return int(counter[0]), int(errors[0]), float(loss[0])
+        return _Call(self).epoch(order, "perceptron", theta, sums, step=step)
 
     def passive_aggressive_epoch(
         self,
@@ -563,27 +568,17 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = _Call(self)
-        counter, loss = ffi.new("double *", float(step)), ffi.new("double *")
-        status = lib.fc_passive_aggressive(
-            *call.inputs(order),
-            _VARIANTS[variant],
-            aggressiveness,
-            int(error_sensitive),
-            call.parameters(theta),
-            call.parameters(sums),
-            counter,
-            loss,
-            call.work(differences=True),
-            call.where,
-        )
-        call.check(
-            status,
-            "passive-aggressive",
+        step, _, loss = _Call(self).epoch(
             order,
-            "the weights are too large: lower the aggressiveness",
+            variant,
+            theta,
+            sums,
+            step=step,
+            limit=aggressiveness,
+            errors_count=error_sensitive,
+            advice="the weights are too large: lower the aggressiveness",
         )
-        return int(counter[0]), float(loss[0])
+        return step, loss
 
     def arow_epoch(
         self, order: Longs, theta: Parameters, variance: Parameters, *, gamma: float
@@ -611,16 +606,5 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = _Call(self)
-        loss = ffi.new("double *")
-        status = lib.fc_arow(
-            *call.inputs(order),
-            gamma,
-            call.parameters(theta),
-            call.parameters(variance),
-            loss,
-            call.work(differences=True),
-            call.where,
-        )
-        call.check(status, "arow", order, "the weights are too large: lower the variance")
-        return float(loss[0])
+        advice = "the weights are too large: lower the variance"
+        return _Call(self).epoch(order, "AROW", theta, variance, limit=gamma, advice=advice)[2]

@@ -204,27 +204,21 @@ static int draw_lesson(lesson *x) {
 void learners(void) {
     lesson x;
     int64_t where = 0, errors = 0;
-    const int64_t kind = below(3);
     if (!draw_lesson(&x)) return;
     const int32_t *gold = indices(x.N, x.m.S);
     if (fc_check_path(&x.m, &x.batch, gold, &where) != FC_OK) return;
     fc_parameters *theta = draw_parameters(&x, 0), *sums = draw_parameters(&x, 1);
     const double *weight = finite_values(x.batch.B);
     double step = 1.0, loss = 0.0, factor = below(4) ? 1.0 : value();
-    double *work = NEW(double, fc_learner_work(&x.m, &x.batch, &x.learner, kind > 0));
-    switch (kind) {
-        case 0:
-            fc_perceptron(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, theta, sums,
-                          &step, &errors, &loss, work);
-            break;
-        case 1:
-            fc_passive_aggressive(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight,
-                                  (fc_pa)below(3), factor, (int)below(2), theta, sums, &step, &loss,
-                                  work, &where);
-            break;
-        default:
-            fc_arow(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, factor, theta,
-                    draw_parameters(&x, 0), &loss, work, &where);
+    const fc_update rule = (fc_update)below(5);
+    if (rule == FC_AROW) sums = draw_parameters(&x, 0);
+    const int errors_count = (int)below(2);
+    double *work = NULL;
+    for (int64_t turn = 0; turn < 2; turn++) {
+        if (fc_online(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, rule, factor,
+                      errors_count, theta, sums, &step, &errors, &loss, work, &where) != FC_OK)
+            return;
+        if (work == NULL) work = NEW(double, where);
     }
 }
 
