@@ -280,33 +280,36 @@ void feedback(void) {
     }
     fc_baseline base = {ZEROS(double, x.batch.B + 1), ZEROS(double, x.batch.B + 1)};
     const int64_t n = x.n_order;
-    double *work = NEW(double, fc_feedback_work(&x.m, &x.learner, x.longest));
-    double *reward = uniform(n), *log_p = NEW(double, n), *coefficient = NEW(double, n);
-    int32_t *path = indices(tokens, x.m.S), *other = NEW(int32_t, tokens);
+    fc_turns turns = {.log_p = NEW(double, n), .reward = uniform(n)};
+    turns.coefficient = NEW(double, n);
+    turns.path = indices(tokens, x.m.S), turns.other = NEW(int32_t, tokens);
+    turns.node = NEW(double, tokens *x.m.S), turns.arc = NEW(double, n *x.learner.M);
+    if (fc_feedback(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent, &turns, NULL,
+                    &where) != FC_OK)
+        return;
+    double *work = NEW(double, where);
     const int64_t kind = below(3);
-    if (kind == 0) {
-        fc_feedback_epoch(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &judge, &base, &descent,
-                          uniform(2 * tokens), reward, log_p, coefficient, work, &where);
-    } else if (kind == 1) {
+    turns.keeps = kind == 2;
+    if (kind == 1) {
         int64_t *start = NEW(int64_t, n);
         for (int64_t k = 0, at = 0; k < n; k++) {
             start[k] = at;
             at += x.batch.offsets[x.order[k] + 1] - x.batch.offsets[x.order[k]];
         }
-        fc_logged_epoch(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &base, &descent, start,
-                        path, reward, finite_values(n), log_p, coefficient, work, &where);
+        turns.start = start, turns.drawn = finite_values(n);
     } else {
-        double *node = NEW(double, tokens *x.m.S), *arc = NEW(double, n *x.learner.M);
-        for (int64_t s = 0; s < x.m.S; s++) /* as callers see to */
-            if (x.learner.label[s] < 0 || x.learner.label[s] >= judge.L) return;
-        if (fc_propose(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent,
-                       uniform(2 * tokens), path, other, node, arc, log_p, work, &where) != FC_OK ||
-            fc_judge_paths(&x.batch, &x.learner, n, x.order, &bandit, &judge, path, other,
-                           reward) != FC_OK)
-            return;
-        fc_reinforce(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &base, &descent, reward,
-                     log_p, node, arc, coefficient, work, &where);
+        turns.uniform = uniform(2 * tokens), turns.judge = &judge;
     }
+    if (kind < 2) { /* directions of one sentence at a time */
+        turns.node = NEW(double, x.longest *x.m.S), turns.arc = NEW(double, x.learner.M);
+        if (kind == 0) turns.path = NEW(int32_t, x.longest), turns.other = NEW(int32_t, x.longest);
+        turns.baseline = &base;
+    }
+    const fc_status status = fc_feedback(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent,
+                                         &turns, work, &where);
+    if (kind < 2 || status != FC_OK) return;
+    turns.uniform = NULL, turns.judge = NULL, turns.baseline = &base;
+    fc_feedback(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent, &turns, work, &where);
 }
 
 /* --- Vectors
