@@ -9,14 +9,13 @@ trie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
-from fstcrf.kernel import PackedTable
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 from fstcrf.kernel.rows import hash_table
 from fstcrf.lazy import made_once
@@ -326,36 +325,3 @@ class PhraseFinder:
             raise TooLargeError(f"sentence {where[0]} is too long for memory: cut it")
         check(status, "weights of phrases", where[0])
         return Extras(extra, cell, what)
-
-
-# --- A table of weights, evaluation by evaluation -------------------------------------------------
-
-
-def refilled(table: PackedTable, weights: Floats, at: tuple[Longs, Longs, Longs]) -> PackedTable:
-    """Return a table with other weights at the cells that it was made from.
-
-    Padded rows of the given table are changed in place: the table must belong to one thread.
-
-    Parameters
-    ----------
-    table : PackedTable
-    weights : float64 [M]
-    at : tuple
-        The result of `refilling` for the cells.
-    """
-    padded, place, listed = at
-    if len(weights) != len(padded) + len(listed):
-        raise ShapeError(f"{len(weights)} weights for {len(padded) + len(listed)} cells")
-    entries = table.entries.copy()
-    entries["weight"][1:] = weights[listed]
-    table.table.reshape(-1)[place] = weights[padded]
-    return replace(table, entries=entries)
-
-
-def refilling(table: PackedTable, cells: Longs) -> tuple[Longs, Longs, Longs]:
-    """Return the weights in padded rows, their places, and the weights in lists, for `refilled`."""
-    row, column = np.divmod(cells, table.table.shape[1])
-    place = table.place[row].astype(np.int64)
-    padded = np.flatnonzero(place >= 0)
-    where = place[padded] * table.table.shape[1] + column[padded]
-    return padded, where, np.flatnonzero(place < 0)

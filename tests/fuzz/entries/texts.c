@@ -35,24 +35,25 @@ static void gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr,
 
 void rows(void) {
     const int64_t N = below(8), R = 1 + below(9), W = 8 * (1 + below(2)), entries = below(20);
-    const int64_t S = 1 + below(W), M = below(12), least = below(W);
-    int64_t where = 0, count = 0, listed = 0;
-    int64_t *indptr = starts(N, entries), *cells = NEW(int64_t, M);
+    const int64_t S = 1 + below(W), listed = 1 + below(12);
+    int64_t where = 0, count = 0, *indptr = starts(N, entries);
     int32_t *index = NEW(int32_t, entries);
     float *x = below(2) ? NEW(float, entries) : NULL;
     for (int64_t k = 0; k < entries; k++) index[k] = index_below(R);
     for (int64_t k = 0; x != NULL && k < entries; k++) x[k] = (float)(below(64) - 32) / 4.0F;
-    for (int64_t k = 0; k < M; k++)
-        cells[k] = (k ? cells[k - 1] : -1) + 1 + below(12) + (grab(1) == 255 ? -20 : 0);
     if (fc_check_rows(N, R, entries, indptr, index, &where) != FC_OK) return;
     double *full = values(R * W), *sums = NEW(double, N *W);
     fc_gather(N, R, W, indptr, index, x, full, sums);
     gather_cells(N, R, W, indptr, index, x, full, sums);
-    if (fc_packed_size(R, W, M, cells, least, &count, &listed, &where) != FC_OK) return;
     int32_t *place = NEW(int32_t, R);
-    double *table = NEW(double, count *W);
+    for (int64_t r = 0; r < R; r++)
+        place[r] = below(2) ? (int32_t)count++ : ~(int32_t)below(listed);
     fc_entry *entry = NEW(fc_entry, listed);
-    fc_pack(R, W, M, cells, values(M), least, place, table, entry);
+    for (int64_t k = 0; k < listed; k++) {
+        const int64_t slot = below(W);
+        entry[k] = (fc_entry){value(), k + 1 == listed || below(2) ? ~slot : slot};
+    }
+    const double *table = values(count * W);
     const fc_packed packed = {.R = R,
                               .W = W,
                               .rows = count,
