@@ -104,30 +104,19 @@ void sweep(void) {
 
 /* Arcs with a weight, ascending. */
 static void draw_steps(fc_stochastic *t, const fc_machine *m, int64_t N, const fc_shard *s) {
-    const fc_axis *a = m->axis;
-    const int64_t arcs = arcs_of_axis(a);
+    const int64_t arcs = arcs_of_axis(m->axis);
     *t = (fc_stochastic){.D = below(8), .gold = indices(N, m->S)};
-    int32_t *slot = indices(arcs, t->D + 1), *ends[2], *list[3];
+    int32_t *slot = indices(arcs, t->D + 1), *ends[2];
     for (int64_t k = 0; k < arcs; k++) slot[k] = slot[k] == t->D ? -1 : slot[k];
     for (int64_t e = 0; e < 2; e++) {
         ends[e] = indices(m->S, t->D + 1);
         for (int64_t i = 0; i < m->S; i++) ends[e][i] = ends[e][i] == t->D ? -1 : ends[e][i];
     }
-    for (int64_t k = 0; k < arcs; k++) t->n += slot[k] >= 0;
-    for (int64_t e = 0; e < 3; e++) list[e] = NEW(int32_t, t->n);
-    for (int64_t k = 0, i = 0; k < arcs; k++) {
-        if (slot[k] < 0) continue;
-        list[0][i] = (int32_t)k;
-        list[1][i] = a->A == 0 ? (int32_t)(k / a->S) : a->source[k];
-        list[2][i++] = a->A == 0 ? (int32_t)(k % a->S) : a->target[k];
-    }
-    if (t->n > 0 && below(16) == 15) list[below(3)][below(t->n)] = index_below(m->S);
     const int all = (int)below(2); /* slots with a weight */
     uint8_t *mask = NEW(uint8_t, s->R * s->P / 8);
     for (int64_t i = 0; i < s->R * s->P / 8; i++) mask[i] = (uint8_t)grab(1);
     t->mask = all ? NULL : mask;
     t->arc_slot = slot, t->initial = ends[0], t->final = ends[1];
-    t->trained = list[0], t->source = list[1], t->target = list[2];
 }
 
 void steps(void) {
@@ -147,14 +136,19 @@ void steps(void) {
     draw_steps(&t, &m, s.N, &s);
     if (fc_check_stochastic(&m, &s, &l, &t, &where) != FC_OK) return;
     const int64_t rows = s.R + s.frequent_rows, singles = s.M + s.frequent_singles;
-    fc_averaged w = {.table = NEW(float, 2 * (rows * s.P + singles)), .scale = 1.0};
+    fc_averaged w = {.table = narrow_values(2 * (rows * s.P + singles)), .scale = 1.0};
     w.dense = ZEROS(double, 2 * t.D);
-    double *theta = finite_values(l.parameters), loss = 0.0, *rate = NEW(double, n_order);
+    const int64_t *order = order_of(n_order, s.B);
+    double loss = 0.0, *rate = NEW(double, n_order), *work = NULL;
     for (int64_t k = 0; k < n_order; k++) rate[k] = below(8) ? (double)grab(1) / 64.0 : value();
-    fc_asgd_spread(&s, &l, theta, w.table);
-    fc_asgd(&m, &s, &t, n_order, order_of(n_order, s.B), rate, (double)below(8) / 16.0,
-            (int)below(2), &w, &loss, &rescued, NEW(double, fc_asgd_work(&m, &s, &t)), &where);
-    fc_asgd_collect(&s, &l, w.scale, 1.0, w.table, theta);
+    const double decay = (double)below(8) / 16.0;
+    const int averaging = (int)below(2);
+    for (int64_t turn = 0; turn < 2; turn++) {
+        if (fc_asgd(&m, &s, &t, n_order, order, rate, decay, averaging, &w, &loss, &rescued, work,
+                    &where) != FC_OK)
+            return;
+        if (work == NULL) work = NEW(double, where);
+    }
 }
 
 /* --- Learners of one sentence at a time
