@@ -253,17 +253,17 @@ class PhraseFinder:
     """
 
     def __init__(self, tries: Sequence[PhraseTrie], *, depth: int, width: int) -> None:
-        self._held: list[Any] = []
-        self._depth, self._width = depth, width
-        self._tries = ffi.new("fc_phrases[]", [self._fields(trie) for trie in tries])
-        self._count, where = len(tries), ffi.new("int64_t *")
-        for k in range(len(tries)):
-            if lib.fc_check_phrases(self._tries + k, where) != lib.FC_OK:
-                raise ShapeError(f"phrases {k}: node or string {where[0]} leads outside the trie")
+        self._depth, self._width, self._count = depth, width, len(tries)
+        self._held = [self._fields(k, trie) for k, trie in enumerate(tries)]
+        self._tries = ffi.new("fc_phrases[]", self._held)
 
-    def _fields(self, trie: PhraseTrie) -> dict[str, Any]:
+    def _fields(self, k: int, trie: PhraseTrie) -> dict[str, Any]:
         strings, nodes, weights = len(trie.first), len(trie.row) - 1, len(trie.label)
-        far = np.flatnonzero(trie.parent > 0)
+        far, rises = np.flatnonzero(trie.parent > 0), (np.diff(trie.row) >= 0).all()
+        node = [trie.first.min(initial=0), trie.first.max(initial=0), far.max(initial=-1) + 1]
+        rows = nodes > 0 and rises and trie.row[0] == 0 and trie.row[-1] == weights
+        if not rows or min(node) < 0 or max(node) >= nodes:
+            raise ShapeError(f"phrases {k}: a node or a row leads outside the trie")
         keys = (trie.parent[far] * strings + trie.string[far]).astype(np.uint64)
         slots = hash_table(keys, (far + 1).astype(np.int32))
         arrays = {
@@ -273,7 +273,6 @@ class PhraseFinder:
             "label": array_in(trie.label, np.int32, (weights,), "label"),
             "weight": array_in(trie.weight, np.int32, (weights,), "weight"),
         }
-        self._held.append(arrays)
         sizes = {"strings": strings, "nodes": nodes, "weights": weights, "size": len(slots)}
         return {**sizes, "shift": 65 - len(slots).bit_length(), **arrays}
 

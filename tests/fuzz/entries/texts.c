@@ -327,13 +327,15 @@ void lookup(void) {
 static void draw_trie(fc_phrases *p) {
     const int64_t n = below(6);
     *p = (fc_phrases){.strings = below(5), .nodes = 1 + below(6), .weights = below(8)};
-    p->first = indices(p->strings, p->nodes), p->row = counted_starts(p->nodes, p->weights);
+    int32_t *first = NEW(int32_t, p->strings), *row = NEW(int32_t, n);
+    for (int64_t k = 0; k < p->strings; k++) first[k] = (int32_t)below(p->nodes);
+    for (int64_t k = 0; k < n; k++) row[k] = (int32_t)below(p->nodes);
+    int64_t *ends = ZEROS(int64_t, p->nodes + 1);
+    for (int64_t k = 1; k <= p->nodes; k++)
+        ends[k] = k < p->nodes ? ends[k - 1] + below(p->weights + 1 - ends[k - 1]) : p->weights;
     uint64_t *key = NEW(uint64_t, n);
-    int32_t *row = indices(n, p->nodes);
     for (int64_t k = 0; k < n; k++) key[k] = (uint64_t)below(p->nodes * (p->strings + 1) + 1);
-    fc_slot *slot = table_of(n, key, row, &p->size, &p->shift);
-    if (below(16) == 15) slot[below(p->size)].row = index_below(p->nodes);
-    p->slot = slot;
+    p->first = first, p->row = ends, p->slot = table_of(n, key, row, &p->size, &p->shift);
     p->label = indices(p->weights, 4), p->weight = indices(p->weights, 9);
 }
 
@@ -342,10 +344,7 @@ void phrases(void) {
     const int64_t *offset = starts(B, N), P = 8;
     int64_t where = 0;
     fc_phrases *tries = NEW(fc_phrases, K);
-    for (int64_t k = 0; k < K; k++) {
-        draw_trie(&tries[k]);
-        if (fc_check_phrases(&tries[k], &where) != FC_OK) return;
-    }
+    for (int64_t k = 0; k < K; k++) draw_trie(&tries[k]);
     int32_t *token = indices(K * N, 6), *node = NEW(int32_t, K * N * D);
     int64_t *extra = NEW(int64_t, B + 1);
     if (fc_find_phrases(K, tries, B, offset, token, D, node, extra, &where) != FC_OK) return;
