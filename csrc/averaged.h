@@ -208,38 +208,4 @@ static void settle(const fc_shard *s, int64_t D, fc_averaged *x) {
     x->mass = 0.0;
 }
 
-/* --- The way from and to the parameter vector --------------------------------------------------- */
-
-fc_status fc_asgd_spread(const fc_shard *s, const fc_layout *l, const double *theta, float *table) {
-    const int64_t rows = s->R + s->frequent_rows, singles = s->M + s->frequent_singles;
-    memset(table, 0, (size_t)(2 * (rows * s->P + singles)) * sizeof *table);
-    for (int64_t r = 0; r < s->R; r++)
-        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
-            table[2 * r * s->P + l->slot[k]] = (float)theta[k];
-    float *single = table + 2 * s->R * s->P;
-    for (int64_t i = 0; i < s->M; i++) single[2 * i] = (float)theta[s->singles[i]];
-    return FC_OK;
-}
-
-fc_status fc_asgd_collect(const fc_shard *s, const fc_layout *l, double a, double b,
-                          const float *table, double *theta) {
-    const float *lost = table + 2 * (s->R * s->P + s->M);
-    for (int64_t r = 0; r < s->R; r++) {
-        const float *u = table + 2 * r * s->P, *v = u + s->P, *less = lost + 2 * r * s->P;
-        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++) {
-            const uint16_t j = l->slot[k];
-            theta[k] = a * (double)u[j] + b * (double)v[j];
-            if (r < s->frequent_rows) theta[k] += b * (double)less[s->P + j] - a * (double)less[j];
-        }
-    }
-    const float *single = table + 2 * s->R * s->P;
-    lost += 2 * s->frequent_rows * s->P;
-    for (int64_t i = 0; i < s->M; i++) {
-        theta[s->singles[i]] = a * (double)single[2 * i] + b * (double)single[2 * i + 1];
-        if (i < s->frequent_singles)
-            theta[s->singles[i]] += b * (double)lost[2 * i + 1] - a * (double)lost[2 * i];
-    }
-    return FC_OK;
-}
-
 #endif

@@ -14,6 +14,7 @@ typedef struct {
     int64_t slots; /* a power of two, at least twice the cells of any sentence */
     int shift;     /* 64 - log2 slots */
     int64_t used;
+    int apart;       /* cells are listed as often as they are added, which is quicker */
     int64_t *cell;   /* [slots] */
     double *value;   /* [slots] */
     int64_t *listed; /* [slots / 2] places of the cells, in order of insertion */
@@ -42,8 +43,9 @@ static inline int64_t difference_room(int64_t cells) {
     return 2 * slots + slots / 2;
 }
 
-static inline void difference_lay_out(difference *d, int64_t cells, double *work) {
+static inline void difference_lay_out(difference *d, int64_t cells, int apart, double *work) {
     d->slots = difference_slots(cells);
+    d->apart = apart;
     d->shift = 64;
     for (int64_t n = d->slots; n > 1; n /= 2) d->shift--;
     d->used = 0;
@@ -54,7 +56,7 @@ static inline void difference_lay_out(difference *d, int64_t cells, double *work
 }
 
 static inline void difference_add(difference *d, int64_t cell, double value) {
-    uint64_t i = ((uint64_t)cell * 0x9E3779B97F4A7C15u) >> d->shift;
+    uint64_t i = d->apart ? (uint64_t)d->used : ((uint64_t)cell * 0x9E3779B97F4A7C15u) >> d->shift;
     while (d->cell[i] != cell && d->cell[i] != FC_NO_CELL) i = (i + 1) & (uint64_t)(d->slots - 1);
     if (d->cell[i] == FC_NO_CELL) {
         d->cell[i] = cell;

@@ -106,17 +106,9 @@ static int legal(const online *o, int64_t T, const int32_t *path) {
     return 1;
 }
 
-/* --- Entry points ------------------------------------------------------------ */
+/* --- Checks ---------------------------------------------------------------------------------- */
 
-int64_t fc_feedback_work(const fc_machine *machine, const fc_learner *learner, int64_t longest) {
-    return learner_room(machine, learner, longest) + longest * (machine->S + 1) + learner->M;
-}
-
-static fc_status check_bandit(const fc_machine *machine, const fc_batch *batch,
-                              const fc_learner *learner, int64_t n_order, const int64_t *order,
-                              const fc_bandit *bandit, int64_t *where) {
-    const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
-    if (status != FC_OK) return status;
+static fc_status check_bandit(const fc_bandit *bandit) {
     if (bandit->objective != FC_EXPECTED_LOSS && bandit->objective != FC_CROSS_ENTROPY &&
         !of_pairs(bandit))
         return FC_EINVAL;
@@ -150,28 +142,33 @@ static fc_status check_judge(const fc_batch *batch, const fc_learner *learner, i
     return FC_OK;
 }
 
-fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                     int64_t n_order, const int64_t *order, const fc_bandit *bandit,
-                     fc_descent *descent, const double *uniform, int32_t *path, int32_t *other,
-                     double *node, double *arc, double *log_p, double *work, int64_t *where) {
-    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
-    if (status == FC_OK) status = check_descent(descent);
-    if (status == FC_OK && of_pairs(bandit) && other == NULL) status = FC_EINVAL;
-    if (status != FC_OK) return status;
-    online o;
-    prepare(&o, machine, batch, learner, work);
-    const int64_t draws = of_pairs(bandit) ? 2 : 1;
-    for (int64_t k = 0, n = 0; k < n_order; k++) {
-        const int64_t b = order[k], T = sentence_length(batch, b);
-        if (!propose(&o, bandit, descent, batch->offsets[b], T, uniform + draws * n, path + n,
-                     other == NULL ? NULL : other + n, node + n * machine->S, arc + k * learner->M,
-                     log_p + k)) {
-            *where = k;
-            return FC_ENUMERIC;
-        }
-        n += T;
-    }
+/* Groups are whole, each of one sentence. */
+static fc_status check_groups(const fc_bandit *bandit, int64_t n_order, const int64_t *order,
+                              int64_t *where) {
+    const int64_t n = bandit->draws;
+    if (n_order % n != 0) return FC_EINVAL;
+    for (int64_t k = 0; k < n_order; k++)
+        if (order[k] != order[k / n * n]) return fail(FC_EINVAL, k, where);
     return FC_OK;
+}
+
+static fc_status check_turns(const fc_machine *machine, const fc_batch *batch,
+                             const fc_learner *learner, int64_t n_order, const int64_t *order,
+                             const fc_bandit *bandit, const fc_descent *descent,
+                             const fc_turns *turns, int64_t *where) {
+    const int draws = turns->uniform != NULL, logged = turns->start != NULL;
+    const int steps = turns->baseline != NULL, judged = turns->judge != NULL;
+    fc_status status = check_bandit(bandit);
+    if (status == FC_OK && (draws || logged || steps))
+        status = descent == NULL ? FC_EINVAL : check_descent(descent);
+    if (status == FC_OK && judged)
+        status = check_judge(batch, learner, machine->S, turns->judge, where);
+    if (status == FC_OK && (draws || judged) && of_pairs(bandit) && turns->other == NULL)
+        status = FC_EINVAL;
+    if (status == FC_OK && logged && (draws || of_pairs(bandit))) status = FC_EINVAL;
+    if (status == FC_OK && steps && bandit->draws > 1)
+        status = draws || logged ? FC_EINVAL : check_groups(bandit, n_order, order, where);
+    return status;
 }
 
 /* --- Rewards --------------------------------------------------------------------------------- */
@@ -205,16 +202,12 @@ static double label_reward(const fc_learner *r, int64_t T, const int32_t *path,
     return (double)right / (double)T;
 }
 
-static double path_reward(const fc_judge *judge, const fc_learner *r, int64_t T,
-                          const int32_t *path, const int32_t *gold) {
-    return judge->step != NULL ? span_reward(judge, r, T, path, gold)
-                               : label_reward(r, T, path, gold);
-}
-
 /* A rater's value of a path, including the rater's error. */
 static double rating(const fc_judge *judge, const fc_learner *r, int64_t first, int64_t T,
                      const int32_t *path, double error) {
-    return path_reward(judge, r, T, path, judge->gold + first) + error;
+    const int32_t *gold = judge->gold + first;
+    return error + (judge->step != NULL ? span_reward(judge, r, T, path, gold)
+                                        : label_reward(r, T, path, gold));
 }
 
 /* The reward of a pair whose first path is ahead by `ahead`. */
@@ -247,34 +240,10 @@ static double reward_of(const fc_judge *judge, const fc_bandit *bandit, const fc
     return preferred(judge, bandit, worth - against);
 }
 
-fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64_t n_order,
-                         const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
-                         const int32_t *path, const int32_t *other, double *reward) {
-    int64_t where;
-    fc_status status = check_offsets(batch, &where);
-    if (status == FC_OK) status = check_judge(batch, learner, 0, judge, &where);
-    for (int64_t k = 0; status == FC_OK && k < n_order; k++)
-        if (order[k] < 0 || order[k] >= batch->B) status = FC_EINVAL;
-    if (status == FC_OK && of_pairs(bandit) && other == NULL) status = FC_EINVAL;
-    if (status != FC_OK) return status;
-    for (int64_t k = 0, n = 0; k < n_order; k++) {
-        const int64_t T = sentence_length(batch, order[k]);
-        reward[k] = reward_of(judge, bandit, learner, k, batch->offsets[order[k]], T, path + n,
-                              other == NULL ? NULL : other + n);
-        n += T;
-    }
-    return FC_OK;
-}
-
 /* --- Steps ----------------------------------------------------------------------------------- */
 
-/* Data of proposals: arrays [n_order]; drawn NULL: log_p is from the weights that drew the samples. */
-typedef struct {
-    const double *reward, *log_p, *drawn;
-} heard;
-
 /* The factor of the direction, before the control variate is subtracted. */
-static double signal_of(const fc_bandit *bandit, const heard *h, int64_t k) {
+static double signal_of(const fc_bandit *bandit, const fc_turns *h, int64_t k) {
     const double reward = h->reward[k], log_p = h->log_p[k];
     const double drawn = h->drawn == NULL ? log_p : h->drawn[k];
     if (bandit->objective == FC_CROSS_ENTROPY) {
@@ -289,7 +258,7 @@ static double signal_of(const fc_bandit *bandit, const heard *h, int64_t k) {
 }
 
 /* The mean signal of the others of a group of samples of one sentence. */
-static double others_of(const fc_bandit *bandit, const heard *h, int64_t k) {
+static double others_of(const fc_bandit *bandit, const fc_turns *h, int64_t k) {
     const int64_t n = bandit->draws, group = k / n * n;
     double sum = 0.0;
     for (int64_t i = group; i < group + n; i++) sum += i == k ? 0.0 : signal_of(bandit, h, i);
@@ -314,107 +283,54 @@ static double baseline_of(const fc_bandit *bandit, fc_baseline *base, int64_t b,
 }
 
 /* Moves theta along -coefficient * direction. 0: the step is not finite, and theta is unchanged. */
-static int learn(online *o, const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
-                 const heard *h, int64_t k, int64_t b, int64_t first, int64_t T, const double *node,
-                 const double *arc, double *coefficient) {
+static int learn(online *o, const fc_bandit *bandit, fc_descent *descent, const fc_turns *h,
+                 int64_t k, int64_t b, int64_t first, int64_t T, const double *node,
+                 const double *arc) {
     const double signal = signal_of(bandit, h, k);
     if (!step_is_finite(descent, signal)) return 0;
     const double before = bandit->control == FC_LEAVE_ONE_OUT
                               ? others_of(bandit, h, k)
-                              : baseline_of(bandit, baseline, b, signal);
+                              : baseline_of(bandit, h->baseline, b, signal);
     if (!isfinite(before)) return 0;
-    coefficient[k] = signal - before;
-    descend_along(o->S, o->learner, descent, first, T, coefficient[k], node, arc, o->slots);
+    h->coefficient[k] = signal - before;
+    descend_along(o->S, o->learner, descent, first, T, h->coefficient[k], node, arc, o->slots);
     return 1;
 }
 
-/* Groups are whole, each of one sentence. */
-static fc_status check_groups(const fc_bandit *bandit, int64_t n_order, const int64_t *order,
-                              int64_t *where) {
-    const int64_t n = bandit->draws;
-    if (n_order % n != 0) return FC_EINVAL;
-    for (int64_t k = 0; k < n_order; k++)
-        if (order[k] != order[k / n * n]) return fail(FC_EINVAL, k, where);
-    return FC_OK;
-}
-
-fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                       int64_t n_order, const int64_t *order, const fc_bandit *bandit,
-                       fc_baseline *baseline, fc_descent *descent, const double *reward,
-                       const double *log_p, const double *node, const double *arc,
-                       double *coefficient, double *work, int64_t *where) {
-    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
-    if (status == FC_OK) status = check_descent(descent);
-    if (status == FC_OK) status = check_groups(bandit, n_order, order, where);
+fc_status fc_feedback(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
+                      int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                      fc_descent *descent, const fc_turns *turns, double *work, int64_t *where) {
+    fc_status status = check_learner(machine, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
+    if (work == NULL) {
+        *where = learner_room(machine, learner, longest_of(batch->B, batch->offsets));
+        return FC_OK;
+    }
+    status = check_turns(machine, batch, learner, n_order, order, bandit, descent, turns, where);
     if (status != FC_OK) return status;
     online o;
     prepare(&o, machine, batch, learner, work);
-    const heard h = {reward, log_p, NULL};
-    for (int64_t k = 0, n = 0; k < n_order; k++) {
-        const int64_t b = order[k], T = sentence_length(batch, b);
-        *where = k;
-        if (!learn(&o, bandit, baseline, descent, &h, k, b, batch->offsets[b], T,
-                   node + n * machine->S, arc + k * learner->M, coefficient))
-            return FC_ENUMERIC;
-        n += T;
-    }
-    return FC_OK;
-}
-
-fc_status fc_feedback_epoch(const fc_machine *machine, const fc_batch *batch,
-                            const fc_learner *learner, int64_t n_order, const int64_t *order,
-                            const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
-                            fc_descent *descent, const double *uniform, double *reward,
-                            double *log_p, double *coefficient, double *work, int64_t *where) {
-    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
-    if (status == FC_OK) status = check_descent(descent);
-    if (status == FC_OK) status = check_judge(batch, learner, machine->S, judge, where);
-    if (status == FC_OK && bandit->draws > 1) status = FC_EINVAL;
-    if (status != FC_OK) return status;
-    online o;
-    const heard h = {reward, log_p, NULL};
-    double *rest = prepare(&o, machine, batch, learner, work);
-    const int64_t longest = longest_of(batch->B, batch->offsets);
-    double *node = rest, *arc = node + longest * machine->S;
-    int32_t *path = (int32_t *)(arc + learner->M), *other = path + longest;
     const int64_t draws = of_pairs(bandit) ? 2 : 1;
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], first = batch->offsets[b], T = sentence_length(batch, b);
+        const int64_t at = turns->keeps ? n : 0;
+        int32_t *path = turns->path + (turns->start == NULL ? at : turns->start[k]);
+        int32_t *other = turns->other == NULL ? NULL : turns->other + at;
+        double *node = turns->node + at * machine->S;
+        double *arc = turns->arc + (turns->keeps ? k * learner->M : 0);
+        const double *uniform = turns->uniform == NULL ? NULL : turns->uniform + draws * n;
         *where = k;
-        if (!propose(&o, bandit, descent, first, T, uniform + draws * n, path, other, node, arc,
-                     log_p + k))
+        if (turns->start != NULL && !legal(&o, T, path)) return FC_EINVAL;
+        if ((uniform != NULL || turns->start != NULL) &&
+            !propose(&o, bandit, descent, first, T, uniform, path, other, node, arc,
+                     turns->log_p + k))
             return FC_ENUMERIC;
-        reward[k] = reward_of(judge, bandit, learner, k, first, T, path, other);
-        if (!learn(&o, bandit, baseline, descent, &h, k, b, first, T, node, arc, coefficient))
+        if (turns->judge != NULL)
+            turns->reward[k] = reward_of(turns->judge, bandit, learner, k, first, T, path, other);
+        if (turns->baseline != NULL &&
+            !learn(&o, bandit, descent, turns, k, b, first, T, node, arc))
             return FC_ENUMERIC;
         n += T;
-    }
-    return FC_OK;
-}
-
-fc_status fc_logged_epoch(const fc_machine *machine, const fc_batch *batch,
-                          const fc_learner *learner, int64_t n_order, const int64_t *order,
-                          const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
-                          const int64_t *start, int32_t *path, const double *reward,
-                          const double *drawn, double *log_p, double *coefficient, double *work,
-                          int64_t *where) {
-    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
-    if (status == FC_OK) status = check_descent(descent);
-    if (status == FC_OK && (bandit->draws > 1 || of_pairs(bandit))) status = FC_EINVAL;
-    if (status != FC_OK) return status;
-    online o;
-    double *rest = prepare(&o, machine, batch, learner, work);
-    const heard h = {reward, log_p, drawn};
-    double *node = rest, *arc = node + longest_of(batch->B, batch->offsets) * machine->S;
-    for (int64_t k = 0; k < n_order; k++) {
-        const int64_t b = order[k], first = batch->offsets[b], T = sentence_length(batch, b);
-        *where = k;
-        if (!legal(&o, T, path + start[k])) return FC_EINVAL;
-        if (!propose(&o, bandit, descent, first, T, NULL, path + start[k], NULL, node, arc,
-                     log_p + k))
-            return FC_ENUMERIC;
-        if (!learn(&o, bandit, baseline, descent, &h, k, b, first, T, node, arc, coefficient))
-            return FC_ENUMERIC;
     }
     return FC_OK;
 }

@@ -162,30 +162,4 @@ static inline int64_t wrong_labels(const fc_learner *r, int64_t T, const int32_t
     return wrong;
 }
 
-/* parameters += rate * features of one state at one token */
-static inline void add_state(const fc_learner *r, int64_t n, int32_t state, double rate,
-                             double *table) {
-    for (int64_t k = r->indptr[n]; k < r->indptr[n + 1]; k++) {
-        const int64_t row = r->index[k] * r->W;
-        const double v = r->value == NULL ? rate : rate * (double)r->value[k];
-        for (int64_t i = 0; i < r->K; i++) {
-            const int64_t cell = row + r->slot[state * r->K + i];
-            if (r->mask[cell]) table[cell] += v;
-        }
-    }
-}
-
-static inline void add_path_ends(const online *o, int64_t T, const int32_t *path, double rate,
-                                 fc_parameters *p) {
-    const fc_learner *r = o->learner;
-    for (int64_t t = 1; t < T; t++) {
-        const int32_t m = r->arc_slot[arc_of(&o->axis, path[t - 1], path[t])];
-        if (r->arc_mask[m]) p->arc[m] += rate;
-    }
-    if (r->ends) {
-        p->initial[path[0]] += rate;
-        p->final[path[T - 1]] += rate;
-    }
-}
-
 #endif

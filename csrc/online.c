@@ -7,57 +7,6 @@
 #include "learner.h"
 #include "checks.h"
 
-/* Reports the sentence at which numbers stopped being finite. */
-static fc_status numeric(int64_t k, int64_t *where) {
-    *where = k;
-    return FC_ENUMERIC;
-}
-
-int64_t fc_learner_work(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                        int differences) {
-    int64_t where;
-    if (check_offsets(batch, &where) != FC_OK) return 0;
-    return learner_room(machine, learner, longest_of(batch->B, batch->offsets)) +
-           (differences ? difference_room(most_cells(batch, learner)) : 0);
-}
-
-fc_status fc_perceptron(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                        int64_t n_order, const int64_t *order, const int32_t *gold,
-                        const double *weight, fc_parameters *theta, fc_parameters *sums,
-                        double *step, int64_t *errors, double *loss, double *work) {
-    int64_t where;
-    const fc_status status = check_learner(machine, batch, learner, n_order, order, &where);
-    if (status != FC_OK) return status;
-    online o;
-    prepare(&o, machine, batch, learner, work);
-    int32_t *path = (int32_t *)o.out;
-    *errors = 0;
-    *loss = 0.0;
-    for (int64_t k = 0; k < n_order; k++, *step += 1.0) {
-        const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
-        const int32_t *right = gold + first;
-        potentials(&o, first, T, theta, 1.0);
-        best_path(&o, T, path);
-        const int64_t wrong = path[0] < 0 ? T : wrong_labels(learner, T, path, right);
-        const double rate = weight[b], late = rate * *step;
-        *errors += wrong;
-        *loss += rate * (double)wrong / (double)T;
-        if (wrong == 0 || path[0] < 0) continue;
-        for (int64_t t = 0; t < T; t++) {
-            if (path[t] == right[t]) continue;
-            add_state(learner, first + t, right[t], rate, theta->table);
-            add_state(learner, first + t, path[t], -rate, theta->table);
-            add_state(learner, first + t, right[t], late, sums->table);
-            add_state(learner, first + t, path[t], -late, sums->table);
-        }
-        add_path_ends(&o, T, right, rate, theta);
-        add_path_ends(&o, T, path, -rate, theta);
-        add_path_ends(&o, T, right, late, sums);
-        add_path_ends(&o, T, path, -late, sums);
-    }
-    return FC_OK;
-}
-
 /* --- Steps along the difference of the gold and the best path ------------------------------------
  *
  * Cells number the parameters: table, arcs, initial, final, in this order. */
@@ -122,89 +71,93 @@ static double ahead_of_gold(online *o, int64_t first, int64_t T, const int32_t *
     return *wrong == 0 ? 0.0 : best - path_score(o, T, right);
 }
 
-static double pa_step(fc_pa kind, double loss, double norm2, double aggressiveness) {
-    if (kind == FC_PA_II) return loss / (norm2 + 0.5 / aggressiveness);
+/* Size of a step along d for the loss l, which the perceptron does not read. */
+static double step_size(fc_update rule, const difference *d, double l, double limit) {
+    if (rule == FC_PERCEPTRON) return 1.0;
+    double norm2 = 0.0;
+    for (int64_t i = 0; i < d->used; i++) norm2 += d->value[d->listed[i]] * d->value[d->listed[i]];
+    if (rule == FC_PA_II) return l / (norm2 + 0.5 / limit);
     if (norm2 == 0.0) return 0.0; /* no parameter that differs is trained */
-    const double step = loss / norm2;
-    return kind == FC_PA_I && step > aggressiveness ? aggressiveness : step;
+    return rule == FC_PA_I && l / norm2 > limit ? limit : l / norm2;
 }
 
-fc_status fc_passive_aggressive(const fc_machine *machine, const fc_batch *batch,
-                                const fc_learner *learner, int64_t n_order, const int64_t *order,
-                                const int32_t *gold, const double *weight, fc_pa kind,
-                                double aggressiveness, int errors_count, fc_parameters *theta,
-                                fc_parameters *sums, double *step, double *loss, double *work,
-                                int64_t *where) {
+/* theta += rate d, and sums += step * the same. */
+static void move_along(const online *o, const difference *d, double rate, double step,
+                       const fc_parameters *theta, const fc_parameters *sums) {
+    for (int64_t i = 0; i < d->used; i++) {
+        const int64_t cell = d->cell[d->listed[i]];
+        const double change = rate * d->value[d->listed[i]];
+        *place_of(o, theta, cell) += change;
+        *place_of(o, sums, cell) += step * change;
+    }
+}
+
+/* The step of AROW; 0: it is not finite, and nothing is changed. */
+static int adapt(const online *o, const difference *d, double weight, double l, double gamma,
+                 const fc_parameters *theta, const fc_parameters *variance) {
+    double spread = gamma;
+    for (int64_t i = 0; i < d->used; i++) {
+        double *c = d->value + d->listed[i];
+        *c *= weight;
+        spread += *c * *c * *place_of(o, variance, d->cell[d->listed[i]]);
+    }
+    const double rate = l / spread;
+    if (!isfinite(rate)) return 0;
+    for (int64_t i = 0; i < d->used; i++) {
+        const int64_t cell = d->cell[d->listed[i]];
+        const double c = d->value[d->listed[i]];
+        double *v = place_of(o, variance, cell);
+        *place_of(o, theta, cell) += rate * *v * c;
+        *v /= 1.0 + *v * c * c / gamma;
+    }
+    return 1;
+}
+
+static double cost_of(fc_update rule, int errors_count, double wrong) {
+    return rule == FC_AROW ? wrong : errors_count ? sqrt(wrong) : 1.0;
+}
+
+fc_status fc_online(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
+                    int64_t n_order, const int64_t *order, const int32_t *gold,
+                    const double *weight, fc_update rule, double limit, int errors_count,
+                    fc_parameters *theta, fc_parameters *other, double *step, int64_t *errors,
+                    double *loss, double *work, int64_t *where) {
     const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
     if (status != FC_OK) return status;
-    if ((kind != FC_PA && kind != FC_PA_I && kind != FC_PA_II) || !(aggressiveness > 0.0))
-        return FC_EINVAL;
+    if (rule < FC_PERCEPTRON || rule > FC_AROW || !(limit > 0.0)) return FC_EINVAL;
+    if (work == NULL) {
+        *where = learner_room(machine, learner, longest_of(batch->B, batch->offsets)) +
+                 difference_room(most_cells(batch, learner));
+        return FC_OK;
+    }
     online o;
     difference d;
     double *rest = prepare(&o, machine, batch, learner, work);
-    difference_lay_out(&d, most_cells(batch, learner), rest);
+    difference_lay_out(&d, most_cells(batch, learner), rule == FC_PERCEPTRON, rest);
     int32_t *path = (int32_t *)o.out;
+    *errors = 0;
     *loss = 0.0;
     for (int64_t k = 0; k < n_order; k++, *step += 1.0) {
         const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
         int64_t wrong;
+        *where = k;
         const double behind = ahead_of_gold(&o, first, T, gold + first, theta, path, &wrong);
+        *errors += wrong;
         if (wrong == 0) continue;
-        const double l = behind + (errors_count ? sqrt((double)wrong) : 1.0);
-        if (!isfinite(l)) return numeric(k, where);
-        differ(&o, first, T, gold + first, path, &d);
-        double norm2 = 0.0;
-        for (int64_t i = 0; i < d.used; i++) norm2 += d.value[d.listed[i]] * d.value[d.listed[i]];
-        const double rate = weight[b] * pa_step(kind, l, norm2, aggressiveness);
+        const double l = rule == FC_PERCEPTRON
+                             ? (double)wrong / (double)T
+                             : behind + cost_of(rule, errors_count, (double)wrong);
         *loss += weight[b] * l;
-        if (!isfinite(rate)) return numeric(k, where);
-        for (int64_t i = 0; i < d.used; i++) {
-            const int64_t cell = d.cell[d.listed[i]];
-            const double change = rate * d.value[d.listed[i]];
-            *place_of(&o, theta, cell) += change;
-            *place_of(&o, sums, cell) += *step * change;
-        }
-    }
-    return FC_OK;
-}
-
-fc_status fc_arow(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                  int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
-                  double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
-                  double *work, int64_t *where) {
-    const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
-    if (status != FC_OK) return status;
-    if (!(gamma > 0.0)) return FC_EINVAL;
-    online o;
-    difference d;
-    double *rest = prepare(&o, machine, batch, learner, work);
-    difference_lay_out(&d, most_cells(batch, learner), rest);
-    int32_t *path = (int32_t *)o.out;
-    *loss = 0.0;
-    for (int64_t k = 0; k < n_order; k++) {
-        const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
-        int64_t wrong;
-        const double behind = ahead_of_gold(&o, first, T, gold + first, theta, path, &wrong);
-        if (wrong == 0) continue;
-        const double l = behind + (double)wrong;
-        if (!isfinite(l)) return numeric(k, where);
+        if (!isfinite(l)) return FC_ENUMERIC;
+        if (path[0] < 0) continue; /* no path: only the perceptron goes on */
         differ(&o, first, T, gold + first, path, &d);
-        double spread = gamma;
-        for (int64_t i = 0; i < d.used; i++) {
-            double *c = d.value + d.listed[i];
-            *c *= weight[b];
-            spread += *c * *c * *place_of(&o, variance, d.cell[d.listed[i]]);
+        if (rule == FC_AROW) {
+            if (!adapt(&o, &d, weight[b], l, limit, theta, other)) return FC_ENUMERIC;
+            continue;
         }
-        const double rate = l / spread;
-        *loss += weight[b] * l;
-        if (!isfinite(rate)) return numeric(k, where);
-        for (int64_t i = 0; i < d.used; i++) {
-            const int64_t cell = d.cell[d.listed[i]];
-            const double c = d.value[d.listed[i]];
-            double *v = place_of(&o, variance, cell);
-            *place_of(&o, theta, cell) += rate * *v * c;
-            *v /= 1.0 + *v * c * c / gamma;
-        }
+        const double rate = weight[b] * step_size(rule, &d, l, limit);
+        if (!isfinite(rate)) return FC_ENUMERIC;
+        move_along(&o, &d, rate, *step, theta, other);
     }
     return FC_OK;
 }

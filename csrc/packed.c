@@ -15,64 +15,6 @@
 #define FAR 64     /* entries ahead: the place */
 #define SEGMENT 64 /* entries of a token that are summed at a time */
 
-/* The attribute of cell c = attribute * W + slot, given the attribute of the previous cell. */
-FC_INLINE int64_t next_cell(int64_t W, int64_t cell, int64_t attribute) {
-    while (cell >= (attribute + 1) * W) attribute++;
-    return attribute;
-}
-
-/* The end of the cells with the same attribute as cell k. */
-FC_INLINE int64_t same_end(int64_t M, const int64_t *cells, int64_t k, int64_t limit) {
-    while (k < M && cells[k] < limit) k++;
-    return k;
-}
-
-fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, int64_t least,
-                         int64_t *rows, int64_t *entries, int64_t *where) {
-    *where = 0;
-    if (R < 0 || R >= INT32_MAX || M < 0 || M >= INT32_MAX || least < 1 || W < FC_LANES ||
-        W % FC_LANES != 0)
-        return FC_EINVAL;
-    for (int64_t k = 0; k < M; k++)
-        if (cells[k] < (k > 0 ? cells[k - 1] + 1 : 0) || cells[k] >= R * W)
-            return fail(FC_EINVAL, k, where);
-    int64_t attribute = 0;
-    *rows = 0;
-    *entries = 1; /* for rows without weights */
-    for (int64_t k = 0, end; k < M; k = end) {
-        attribute = next_cell(W, cells[k], attribute);
-        end = same_end(M, cells, k, (attribute + 1) * W);
-        if (end - k >= least)
-            ++*rows;
-        else
-            *entries += end - k;
-    }
-    return FC_OK;
-}
-
-fc_status fc_pack(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
-                  int64_t least, int32_t *place, double *table, fc_entry *entry) {
-    if (R < 0 || M < 0 || least < 1 || W < FC_LANES || W % FC_LANES != 0) return FC_EINVAL;
-    int64_t row = 0, free = 1, k = 0;
-    entry[0] = (fc_entry){0.0, ~(int64_t)0};
-    for (int64_t r = 0; r < R; r++) {
-        const int64_t end = same_end(M, cells, k, (r + 1) * W);
-        if (end - k >= least) {
-            double *to = table + row * W;
-            fc_fill(W, 0.0, to);
-            for (; k < end; k++) to[cells[k] - r * W] = weight[k];
-            place[r] = (int32_t)row++;
-            continue;
-        }
-        place[r] = end > k ? ~(int32_t)free : ~0;
-        for (; k < end; k++) {
-            const int64_t slot = cells[k] - r * W;
-            entry[free++] = (fc_entry){weight[k], k + 1 == end ? ~slot : slot};
-        }
-    }
-    return FC_OK;
-}
-
 /* sum += value * (the weights at ~place) */
 FC_INLINE void add_entries(const fc_entry *restrict e, double value, double *restrict sum) {
     for (; e->slot >= 0; e++) sum[e->slot] += value * e->weight;

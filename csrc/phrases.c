@@ -9,24 +9,6 @@
 
 #define AHEAD 8 /* lookups that are prefetched */
 
-fc_status fc_check_phrases(const fc_phrases *p, int64_t *where) {
-    *where = -1;
-    if (p->strings < 0 || p->nodes < 1 || p->nodes > INT32_MAX || p->weights < 0 || p->shift < 1 ||
-        p->shift > 63 || p->size != (int64_t)1 << (64 - p->shift) || p->row[0] != 0 ||
-        p->row[p->nodes] != p->weights)
-        return FC_EINVAL;
-    for (int64_t n = 0; n < p->nodes; n++)
-        if (p->row[n] > p->row[n + 1]) return fail(FC_EINVAL, n, where);
-    for (int64_t k = 0; k < p->strings; k++)
-        if (p->first[k] < 0 || p->first[k] >= p->nodes) return fail(FC_EINVAL, k, where);
-    int64_t taken = 0;
-    for (int64_t i = 0; i < p->size; i++) {
-        if (p->slot[i].row >= p->nodes) return fail(FC_EINVAL, i, where);
-        taken += p->slot[i].row >= 0;
-    }
-    return taken < p->size ? FC_OK : FC_EINVAL;
-}
-
 FC_INLINE uint64_t key_of(const fc_phrases *p, int32_t node, int32_t string) {
     return (uint64_t)node * (uint64_t)p->strings + (uint64_t)string;
 }
@@ -76,9 +58,8 @@ fc_status fc_find_phrases(int64_t K, const fc_phrases *phrases, int64_t B, const
                           const int32_t *token, int64_t D, int32_t *node, int64_t *extra,
                           int64_t *where) {
     if (K < 0 || D < 1) return fail(FC_EINVAL, -1, where);
-    if (B < 0 || offset[0] != 0) return fail(FC_EINVAL, -1, where);
-    for (int64_t b = 0; b < B; b++)
-        if (offset[b] > offset[b + 1]) return fail(FC_EINVAL, b, where);
+    const fc_status status = check_rows(B, offset, where);
+    if (status != FC_OK) return status;
     const int64_t N = offset[B];
     extra[0] = 0;
     for (int64_t b = 0; b < B; b++) {

@@ -25,10 +25,12 @@ typedef struct {
     int dense;          /* float32 supports dense graphs, */
     int full;           /* and sparse ones whose other pairs have a weight */
     exceptions into, out;
-    float *a, *n;   /* [S][ABREAST] rows of some tokens */
-    int always;     /* every state can be reached at every token */
-    int outer;      /* expectations of arcs are cheaper by whole outer products */
-    int straight;   /* trained arc k has weight k */
+    float *a, *n; /* [S][ABREAST] rows of some tokens */
+    int always;   /* every state can be reached at every token */
+    int outer;    /* expectations of arcs are cheaper by whole outer products */
+    int straight; /* trained arc k has weight k */
+    int64_t arcs; /* with a weight: `trained`, ascending, from `source` to `target` */
+    int32_t *trained, *source, *target;
     double *score;  /* [arcs] */
     double *ends;   /* [2][S] */
     double *change; /* [D] gradient of arcs and ends */
@@ -50,6 +52,8 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     w->S = S;
     w->Q = Q;
     e->steps = steps;
+    e->arcs = 0;
+    for (int64_t k = 0; k < A; k++) e->arcs += steps->arc_slot[k] >= 0;
     e->machine = *g;
     e->axis = *g->axis;
     e->machine.axis = &e->axis;
@@ -76,7 +80,7 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     e->a = take(&a, e->full ? S * ABREAST : 0, f);
     e->n = take(&a, e->full ? S * ABREAST : 0, f);
     /* one multiply-add a token for each arc, or for all arcs in whole registers */
-    e->outer = e->dense && steps->n * 8 > S * Q;
+    e->outer = e->dense && e->arcs * 8 > S * Q;
     const int64_t matrix = e->dense ? Q4 * Q : 0;
     w->forward = take(&a, matrix, f);
     w->backward = take(&a, matrix, f);
@@ -98,18 +102,15 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     e->score = take(&a, A, d);
     e->ends = take(&a, 2 * S, d);
     e->change = take(&a, steps->D, d);
-    e->own = e->into.value = e->out.value = take(&a, e->full ? A : steps->n, f);
-    e->sum = take(&a, e->full ? A : steps->n, f);
+    e->own = e->into.value = e->out.value = take(&a, e->full ? A : e->arcs, f);
+    e->sum = take(&a, e->full ? A : e->arcs, f);
+    int32_t **list[] = {&e->trained, &e->source, &e->target};
+    for (int k = 0; k < 3; k++) *list[k] = take(&a, e->arcs, sizeof(int32_t));
     lay_out_whole(w, g, T, &a);
     e->axis.score = e->score;
     e->machine.initial = e->ends;
     e->machine.final = e->ends == NULL ? NULL : e->ends + S;
     return a.used + 64;
-}
-
-int64_t fc_asgd_work(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps) {
-    stepper e;
-    return lay_out_steps(&e, machine, shard, steps, NULL) / (int64_t)sizeof(double);
 }
 
 /* Rows of arcs by their number of arcs: `at` is the state that sums each arc, `from` the other one. */
@@ -147,9 +148,14 @@ static void begin_steps(stepper *e, const fc_machine *g) {
     e->always = 1;
     for (int64_t i = 0; i < S; i++) e->always &= g->initial[i] > FC_NEVER;
     if (g->axis->leave != NULL) e->always = 0;
-    e->straight = !e->full || e->steps->n == A;
-    for (int64_t k = 0; k < e->steps->n; k++)
-        e->straight &= e->steps->arc_slot[e->steps->trained[k]] == k;
+    e->straight = !e->full || e->arcs == A;
+    for (int64_t a = 0, k = 0; a < A; a++) {
+        if (e->steps->arc_slot[a] < 0) continue;
+        e->straight &= e->steps->arc_slot[a] == k;
+        e->trained[k] = (int32_t)a;
+        e->source[k] = (int32_t)(g->axis->A == 0 ? a / S : g->axis->source[a]);
+        e->target[k++] = (int32_t)(g->axis->A == 0 ? a % S : g->axis->target[a]);
+    }
     if (e->full) {
         int64_t *next = (int64_t *)w->one; /* scratch that is free at this point */
         sort_rows(g->axis, g->axis->target, g->axis->source, next, &e->into);
@@ -215,13 +221,14 @@ static void load_arcs(stepper *e) {
     sweep *w = &e->w;
     const double *u = e->weights->dense;
     const float scale = (float)e->weights->scale;
-    const int64_t n = e->full ? e->axis.A : s->n;
+    const int64_t n = e->full ? e->axis.A : e->arcs;
     if (e->straight)
-        for (int64_t k = 0; k < s->n; k++) e->own[k] = scale * (float)u[k];
+        for (int64_t k = 0; k < e->arcs; k++) e->own[k] = scale * (float)u[k];
     else if (e->full)
         own_potentials(e, scale);
     else
-        for (int64_t k = 0; k < s->n; k++) e->own[k] = scale * (float)u[s->arc_slot[s->trained[k]]];
+        for (int64_t k = 0; k < e->arcs; k++)
+            e->own[k] = scale * (float)u[s->arc_slot[e->trained[k]]];
     const float top = top_arc(n, e->own, n < w->S * w->S ? 0.0f : -1e30f);
     const double shift = SHIFT_STEP * floor((double)top / SHIFT_STEP);
     if (e->full) {
@@ -235,10 +242,10 @@ static void load_arcs(stepper *e) {
     }
     if (!(shift == w->shift)) fill_background(w, isfinite(shift) ? shift : 0.0);
     const float less = (float)w->shift;
-    for (int64_t k = 0; k < s->n; k++) e->own[k] = expf_fast(e->own[k] - less);
-    for (int64_t k = 0; k < s->n; k++) {
-        w->forward[s->source[k] * w->Q + s->target[k]] = e->own[k];
-        w->backward[s->target[k] * w->Q + s->source[k]] = e->own[k];
+    for (int64_t k = 0; k < e->arcs; k++) e->own[k] = expf_fast(e->own[k] - less);
+    for (int64_t k = 0; k < e->arcs; k++) {
+        w->forward[e->source[k] * w->Q + e->target[k]] = e->own[k];
+        w->backward[e->target[k] * w->Q + e->source[k]] = e->own[k];
     }
 }
 
@@ -256,8 +263,8 @@ static void load_ends(stepper *e, const fc_machine *g) {
 
 static void load_scores(stepper *e) {
     const fc_stochastic *s = e->steps;
-    for (int64_t k = 0; k < s->n; k++) {
-        const int32_t a = s->trained[k];
+    for (int64_t k = 0; k < e->arcs; k++) {
+        const int32_t a = e->trained[k];
         e->score[a] = e->weights->scale * e->weights->dense[s->arc_slot[a]];
     }
 }
@@ -355,14 +362,14 @@ static void expect_listed(stepper *e, int64_t first, int64_t end) {
     const fc_stochastic *s = e->steps;
     const int64_t Q = w->Q;
     float *sum = e->sum;
-    memset(sum, 0, (size_t)s->n * sizeof *sum);
+    memset(sum, 0, (size_t)e->arcs * sizeof *sum);
     for (int64_t t = first; t < end; t++) {
         const float *a = w->alpha + t * Q, *n = w->emission + (t + 1) * Q;
-        for (int64_t k = 0; k < s->n; k++) sum[k] += a[s->source[k]] * n[s->target[k]];
+        for (int64_t k = 0; k < e->arcs; k++) sum[k] += a[e->source[k]] * n[e->target[k]];
     }
-    for (int64_t k = 0; k < s->n; k++) {
-        const float x = w->forward[s->source[k] * Q + s->target[k]];
-        e->change[s->arc_slot[s->trained[k]]] += (double)(sum[k] * x);
+    for (int64_t k = 0; k < e->arcs; k++) {
+        const float x = w->forward[e->source[k] * Q + e->target[k]];
+        e->change[s->arc_slot[e->trained[k]]] += (double)(sum[k] * x);
     }
 }
 
@@ -372,9 +379,9 @@ static void expect_arcs(stepper *e, int64_t T) {
     const int64_t Q = w->Q;
     double *change = e->change;
     if (e->outer) {
-        for (int64_t k = 0; k < s->n; k++) {
-            const int64_t cell = s->source[k] * Q + s->target[k];
-            change[s->arc_slot[s->trained[k]]] += w->total[cell] * (double)w->forward[cell];
+        for (int64_t k = 0; k < e->arcs; k++) {
+            const int64_t cell = e->source[k] * Q + e->target[k];
+            change[s->arc_slot[e->trained[k]]] += w->total[cell] * (double)w->forward[cell];
         }
         return;
     }
@@ -412,8 +419,8 @@ static double expect(stepper *e, int64_t first, int64_t T, int64_t *rescued) {
         memset(w->begin, 0, (size_t)w->Q * sizeof *w->begin);
         memset(w->end, 0, (size_t)w->Q * sizeof *w->end);
         if (in_double(w, T, 1.0, &log_z) != FC_OK) return NAN;
-        for (int64_t i = 0; i < k->n; i++)
-            e->change[k->arc_slot[k->trained[i]]] += w->arc[k->trained[i]];
+        for (int64_t i = 0; i < e->arcs; i++)
+            e->change[k->arc_slot[e->trained[i]]] += w->arc[e->trained[i]];
         *rescued += 1;
     }
     for (int64_t j = 0; j < w->S; j++) {
@@ -456,20 +463,6 @@ static fc_status check_places(int64_t n, const int32_t *place, int64_t D, int64_
     return FC_OK;
 }
 
-static fc_status check_trained(const fc_axis *g, const fc_stochastic *s, int64_t *where) {
-    const int64_t arcs = arcs_of(g);
-    int64_t before = -1;
-    for (int64_t k = 0; k < s->n; k++) {
-        const int64_t a = s->trained[k];
-        if (a <= before || a >= arcs || s->arc_slot[a] < 0) return fail(FC_EINVAL, k, where);
-        const int64_t i = g->A == 0 ? a / g->S : g->source[a];
-        const int64_t j = g->A == 0 ? a % g->S : g->target[a];
-        if (s->source[k] != i || s->target[k] != j) return fail(FC_EINVAL, k, where);
-        before = a;
-    }
-    return FC_OK;
-}
-
 static fc_status check_gold(const fc_machine *g, const fc_shard *s, const int32_t *gold,
                             int64_t *where) {
     for (int64_t b = 0; b < s->B; b++)
@@ -487,8 +480,7 @@ static fc_status check_gold(const fc_machine *g, const fc_shard *s, const int32_
 static fc_status check_steps(const fc_machine *machine, const fc_shard *shard,
                              const fc_stochastic *steps, int64_t *where) {
     *where = 0;
-    if (!is_line(machine) || machine->axis->moving || steps->D < 0 || steps->n < 0)
-        return FC_EINVAL;
+    if (!is_line(machine) || machine->axis->moving || steps->D < 0) return FC_EINVAL;
     const fc_axis *axis = machine->axis; /* arcs without a weight have the rest */
     if (axis->rest != NULL && (axis->A == 0 || *axis->rest < 0.0 || *axis->rest > 0.0))
         return FC_EINVAL;
@@ -497,7 +489,6 @@ static fc_status check_steps(const fc_machine *machine, const fc_shard *shard,
     fc_status status = check_places(arcs_of(machine->axis), steps->arc_slot, steps->D, where);
     if (status == FC_OK) status = check_places(machine->S, steps->initial, steps->D, where);
     if (status == FC_OK) status = check_places(machine->S, steps->final, steps->D, where);
-    if (status == FC_OK) status = check_trained(machine->axis, steps, where);
     if (status == FC_OK) status = check_gold(machine, shard, steps->gold, where);
     return status;
 }
@@ -529,7 +520,11 @@ fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_sto
     if (status != FC_OK) return status;
     stepper e;
     const int64_t *offsets = shard->offsets;
-    lay_out_steps(&e, machine, shard, steps, work);
+    const int64_t bytes = lay_out_steps(&e, machine, shard, steps, work);
+    if (work == NULL) {
+        *where = bytes / (int64_t)sizeof *work;
+        return FC_OK;
+    }
     e.weights = weights;
     begin_steps(&e, machine);
     fc_total losses = {0};

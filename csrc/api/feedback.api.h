@@ -93,54 +93,35 @@ typedef struct {
     double *small;         /* [max(M, 2 S)] scratch */
 } fc_descent;
 
-/* Draws samples for sentences order[0 .. n_order - 1], all at the current parameters. `mask` of the
- * learner may be NULL: every weight is trained.
- *   uniform [tokens] in  numbers in [0, 1); for pairs, for each sentence first the numbers of y, then
- *                        of z
- *   path, other [tokens] out  states of y, and of z for pairs
- *   node  [tokens][S]    out  direction: y minus the posteriors (for pairs, minus the same of z)
- *   arc   [n_order][M]   out  ... of arc slots
- *   log_p [n_order]      out  log p_w(y); logistic: minus log p_w(z)
- * FC_ENUMERIC with *where = k when the k-th has no path, or potentials that are not finite. */
-fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                     int64_t n_order, const int64_t *order, const fc_bandit *bandit,
-                     fc_descent *descent, const double *uniform, int32_t *path, int32_t *other,
-                     double *node, double *arc, double *log_p, double *work, int64_t *where);
+/* What a call does for each of the sentences order[0 .. n_order - 1], one after the other: it draws a
+ * sample, or takes that of a log, rewards it, and makes a step. Samples and directions are one after the
+ * other by `order`, too; if they are not to be kept, their arrays have room for those of one sentence. */
+typedef struct {
+    int64_t keeps; /* 1: samples and directions of all sentences are kept */
+    const double
+        *uniform;         /* [tokens] in [0, 1), or NULL: none is drawn; of pairs, for each sentence
+                              first the numbers of y, then of z */
+    const int64_t *start; /* [n_order] places in `path` of the samples of a log, or NULL */
+    int32_t *path, *other; /* [tokens] states of y, and of z for pairs */
+    double *node;  /* [tokens][S] direction: y minus the posteriors (for pairs, minus the same
+                              of z); given if samples are neither drawn nor of a log */
+    double *arc;   /* [n_order][M] ... of arc slots */
+    double *log_p; /* [n_order] log p_w(y); logistic: minus log p_w(z) */
+    const fc_judge *judge; /* or NULL: rewards are given */
+    double *reward;        /* [n_order] */
+    const double *drawn;   /* [n_order] of a log, or NULL: log_p is that of the drawn samples */
+    fc_baseline *baseline; /* or NULL: no steps */
+    double *coefficient;   /* [n_order] signal - control */
+} fc_turns;
 
-/* Rewards of samples.
- *   reward [n_order] out */
-fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64_t n_order,
-                         const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
-                         const int32_t *path, const int32_t *other, double *reward);
-
-/* Makes a step for each proposal, in their order. For leave one out, samples of a group are
- * consecutive.
- *   coefficient [n_order] out  signal - control
- * FC_ENUMERIC with *where = k when the k-th step is not finite; this step and all later ones are not
- * made. */
-fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                       int64_t n_order, const int64_t *order, const fc_bandit *bandit,
-                       fc_baseline *baseline, fc_descent *descent, const double *reward,
-                       const double *log_p, const double *node, const double *arc,
-                       double *coefficient, double *work, int64_t *where);
-
-/* Proposes, judges and makes a step for one sentence after the other; not for leave one out. */
-fc_status fc_feedback_epoch(const fc_machine *machine, const fc_batch *batch,
-                            const fc_learner *learner, int64_t n_order, const int64_t *order,
-                            const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
-                            fc_descent *descent, const double *uniform, double *reward,
-                            double *log_p, double *coefficient, double *work, int64_t *where);
-
-/* Makes steps for the samples of a log, one after the other; not for pairs, nor for leave one out.
- * Sample k is of sentence order[k], its states begin at path[start[k]].
- *   log_p [n_order] out  log-probability of each sample at its own step
- * FC_EINVAL with *where = k when the machine does not accept the path of the k-th sample. */
-fc_status fc_logged_epoch(const fc_machine *machine, const fc_batch *batch,
-                          const fc_learner *learner, int64_t n_order, const int64_t *order,
-                          const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
-                          const int64_t *start, int32_t *path, const double *reward,
-                          const double *drawn, double *log_p, double *coefficient, double *work,
-                          int64_t *where);
-
-/* Doubles of scratch for the functions above. */
-int64_t fc_feedback_work(const fc_machine *machine, const fc_learner *learner, int64_t longest);
+/* Proposes, judges, makes steps. `mask` of the learner may be NULL: every weight is trained. Samples of
+ * a log are not pairs. To leave one out, samples of a group are consecutive, and all are drawn before
+ * steps are made.
+ *   descent  NULL if nothing is drawn, taken from a log, or learnt
+ *   work     NULL: nothing is done but to write how many doubles it needs to *where
+ * With *where = k, of the k-th sentence: FC_ENUMERIC when it has no path, potentials or a step that are
+ * not finite (its step and all later ones are not made); FC_EINVAL when the machine does not accept its
+ * sample of a log. */
+fc_status fc_feedback(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
+                      int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                      fc_descent *descent, const fc_turns *turns, double *work, int64_t *where);

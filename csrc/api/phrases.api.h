@@ -13,9 +13,6 @@ typedef struct {
     const int32_t *weight; /* [weights] */
 } fc_phrases;
 
-/* Checks a trie once: sizes and nodes. The functions below do not repeat the checks. */
-fc_status fc_check_phrases(const fc_phrases *phrases, int64_t *where);
-
 /* Finds the phrases of up to D tokens in K tries.
  *   offset [B + 1]     sentences
  *   token  [K][N]      id of each token's string, below 0: unknown

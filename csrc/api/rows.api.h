@@ -53,15 +53,6 @@ typedef struct {
     const fc_entry *entry; /* [entries] */
 } fc_packed;
 
-/* Checks the cells of M weights in the full table once: ascending, below R * W. Counts the padded rows
- * and the entries that they need. */
-fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, int64_t least,
-                         int64_t *rows, int64_t *entries, int64_t *where);
-
-/* Fills place [R], table [rows][W] and entry [entries] of the sizes that fc_packed_size found. */
-fc_status fc_pack(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
-                  int64_t least, int32_t *place, double *table, fc_entry *entry);
-
 /* The sums of fc_gather, restricted to the first S <= W columns.
  *   out [N][S]
  *   sum [W]     scratch */

@@ -8,11 +8,7 @@ typedef struct {
     const int32_t *arc_slot; /* [arcs] index among the D weights; -1: no weight */
     const int32_t *initial;  /* [S] the same for beginning in a state */
     const int32_t *final;    /* [S] and for ending in it */
-    int64_t D, n;
-    const int32_t
-        *trained;          /* [n] arcs with a weight, ascending; their sources and targets follow */
-    const int32_t *source; /* [n] */
-    const int32_t *target; /* [n] */
+    int64_t D;
 } fc_stochastic;
 
 /* Weights and their running average. Steps move u and v; the weights are scale * u, their mean over
@@ -39,7 +35,7 @@ fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
  *   loss     [1] out  sum of weight_b * (log Z_b - score(gold_b)), each before its own step
  *   rescued  [1] out  sentences that were processed in float64: float32 could not represent them, or
  *                     the graph is sparse and its other pairs do not exist
- *   work         fc_asgd_work doubles
+ *   work         NULL: nothing is done but to write how many doubles it needs to *where
  * The shard's attributes have passed fc_check_stochastic; all other indices are checked. FC_EINVAL:
  * *where is the position of the bad entry in its own array. FC_ENUMERIC with *where = k when a step
  * leaves the finite numbers. Source: Polyak and Juditsky (1992); Xu (2011), section 4, for the sums;
@@ -48,10 +44,3 @@ fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_sto
                   int64_t n_order, const int64_t *order, const double *rate, double decay,
                   int averaging, fc_averaged *weights, double *loss, int64_t *rescued, double *work,
                   int64_t *where);
-int64_t fc_asgd_work(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps);
-
-/* u = theta, v = 0; and theta = a * u + b * v, of attributes. */
-fc_status fc_asgd_spread(const fc_shard *shard, const fc_layout *layout, const double *theta,
-                         float *table);
-fc_status fc_asgd_collect(const fc_shard *shard, const fc_layout *layout, double a, double b,
-                          const float *table, double *theta);

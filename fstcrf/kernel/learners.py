@@ -108,25 +108,17 @@ class StochasticLearner:
         self._shard, self._layout, self._memory = shard_view(
             graph.n_states, layout, width, state_slots, offsets, weight, attributes
         )
-        trained = np.flatnonzero(arcs.arc >= 0).astype(np.int32)
-        if graph.source is None or graph.target is None:
-            source, target = np.divmod(trained, np.int32(graph.n_states))
-        else:
-            source, target = graph.source[trained], graph.target[trained]
         mask = _slot_bits(layout, attributes.rows, width)
-        sizes = (graph.n_arcs,), (graph.n_states,), trained.shape
+        sizes = (graph.n_arcs,), (graph.n_states,)
         pointers = {
             "gold": array_in(frozen(gold), np.int32, (int(offsets[-1]),), "gold"),
             "arc_slot": array_in(arcs.arc, np.int32, sizes[0], "arc"),
             "initial": array_in(arcs.initial, np.int32, sizes[1], "initial"),
             "final": array_in(arcs.final, np.int32, sizes[1], "final"),
-            "trained": array_in(trained, np.int32, sizes[2], "trained"),
-            "source": array_in(np.ascontiguousarray(source), np.int32, sizes[2], "source"),
-            "target": array_in(np.ascontiguousarray(target), np.int32, sizes[2], "target"),
         }
         if mask is not None:
             pointers["mask"] = array_in(mask, np.uint8, mask.shape, "mask")
-        self._steps = ffi.new("fc_stochastic *", {"D": arcs.size, "n": len(trained), **pointers})
+        self._steps = ffi.new("fc_stochastic *", {"D": arcs.size, **pointers})
         self._pointers = pointers
         self._n_parameters, self._n_sentences = len(layout.slot), len(weight)
         self._check()
@@ -137,8 +129,23 @@ class StochasticLearner:
         self._dense = np.zeros(2 * arcs.size)
         fields = {"table": array_out(self._table), "dense": array_out(self._dense), "scale": 1.0}
         self._weights = ffi.new("fc_averaged *", fields)
-        handle, _keep = graph_view(graph, classed=True)
-        self._work = np.empty(lib.fc_asgd_work(handle, self._shard, self._steps))
+        # For each parameter of an attribute the place of its u. Its v is a row, or 1, further on,
+        # and rounding errors of frequent rows and entries follow in the same layout.
+        by_row, base = Ragged(layout.ptr), 2 * len(attributes.rows) * width
+        parameter = by_row.entries(attributes.rows)
+        by_row = by_row.select(attributes.rows)
+        place = 2 * width * by_row.rows() + layout.slot[parameter]
+        single = base + 2 * np.arange(len(attributes.singles))
+        entry, behind = attributes.singles.astype(np.int64), base + 2 * len(single)
+        often = int(by_row.offsets[rows])
+        self._places = (
+            (parameter, place, width, often, behind),
+            (entry, single, 1, singles, behind - base + 2 * rows * width),
+        )
+        where = ffi.new("int64_t *")
+        none = np.zeros(0, dtype=np.int64), np.zeros(0)
+        check(self._call(*none, 0.0, 0, ffi.NULL, where)[0], "asgd", where[0])
+        self._work = np.empty(where[0])
 
     def _check(self) -> None:
         where, (handle, _keep) = ffi.new("int64_t *"), graph_view(self._graph, classed=True)
@@ -160,10 +167,10 @@ class StochasticLearner:
         n, size = self._n_parameters, len(self._dense) // 2
         if len(theta) != n + size:
             raise ShapeError(f"theta has {len(theta)} weights, expected {n + size}")
-        node = array_in(theta[:n], np.float64, (n,), "theta")
-        check(
-            lib.fc_asgd_spread(self._shard, self._layout, node, self._weights.table), "asgd_spread"
-        )
+        array_in(theta[:n], np.float64, (n,), "theta")
+        self._table[:] = 0.0
+        for parameter, place, *_ in self._places:
+            self._table[place] = np.take(theta, parameter, mode="clip")
         self._dense[:size], self._dense[size:] = theta[n:], 0.0
         self._weights.scale, self._weights.mass, self._weights.steps = 1.0, 0.0, 0.0
 
@@ -195,24 +202,9 @@ class StochasticLearner:
             raise OptionError(
                 f"order names an unknown sentence, expected 0 to {self._n_sentences - 1}"
             )
-        handle, _keep = graph_view(self._graph, classed=True)
-        loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         where = ffi.new("int64_t *")
-        status = lib.fc_asgd(
-            handle,
-            self._shard,
-            self._steps,
-            len(order),
-            array_in(order, np.int64, (len(order),), "order"),
-            array_in(rates, np.float64, (len(order),), "rates"),
-            decay,
-            int(averaging),
-            self._weights,
-            loss,
-            rescued,
-            ffi.from_buffer("double[]", self._work, require_writable=True),
-            where,
-        )
+        work = ffi.from_buffer("double[]", self._work, require_writable=True)
+        status, loss, rescued = self._call(order, rates, decay, int(averaging), work, where)
         if status == lib.FC_ENUMERIC:
             k = int(where[0])
             raise NumericError(
@@ -220,7 +212,18 @@ class StochasticLearner:
                 f"(step {k + 1} of {len(order)}, of length {rates[k]:.3g})"
             )
         check(status, "asgd")
-        return StochasticEpoch(float(loss[0]), int(rescued[0]))
+        return StochasticEpoch(loss, rescued)
+
+    def _call(
+        self, order: Longs, rates: Floats, decay: float, averaging: int, work: CData, where: CData
+    ) -> tuple[int, float, int]:
+        """Return the status of a call, the loss, and the rescued sentences."""
+        (handle, _keep), n = graph_view(self._graph, classed=True), len(order)
+        loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
+        inputs = handle, self._shard, self._steps, n, array_in(order, np.int64, (n,), "order")
+        options = array_in(rates, np.float64, (n,), "rates"), decay, averaging
+        status = lib.fc_asgd(*inputs, *options, self._weights, loss, rescued, work, where)
+        return status, float(loss[0]), int(rescued[0])
 
     def theta(self, *, mean: bool) -> Floats:
         """Return the current weights, or their mean over the averaged steps.
@@ -235,9 +238,14 @@ class StochasticLearner:
         if mean and state.steps > 0:
             a, b = state.mass / state.steps, 1.0 / state.steps
         out = np.zeros(n + size)
-        node = array_in(out, np.float64, out.shape, "theta", writable=True)
-        status = lib.fc_asgd_collect(self._shard, self._layout, a, b, state.table, node)
-        check(status, "asgd_collect")
+
+        def at(place: Longs) -> Floats:
+            return np.take(self._table, place, mode="clip").astype(np.float64)  # in half the time
+
+        for parameter, place, step, often, behind in self._places:
+            values, lost = a * at(place) + b * at(place + step), place[:often] + behind
+            values[:often] += b * at(lost + step) - a * at(lost)
+            out[parameter] = values
         out[n:] = a * self._dense[:size] + b * self._dense[size:]
         return out
 
@@ -378,31 +386,49 @@ class _Call:
         self._memory += memory
         return view
 
-    def inputs(self, order: Longs) -> tuple[CData, CData, CData, int, CData, CData, CData]:
-        """Return the arguments of all epochs: structures, order of sentences, targets."""
-        sentences, order = self.batch.B, frozen(order)
+    def epoch(
+        self,
+        order: Longs,
+        rule: str,
+        theta: Parameters,
+        other: Parameters,
+        *,
+        step: int = 1,
+        limit: float = 1.0,
+        errors_count: bool = False,
+        advice: str = "",
+    ) -> tuple[int, int, float]:
+        """Run an epoch; return the number of the next sentence, wrong labels, and the loss."""
+        sentences, order, where = self.batch.B, frozen(order), ffi.new("int64_t *")
         if order.size and not 0 <= order.min() <= order.max() < sentences:
             raise OptionError(f"order names an unknown sentence, expected 0 to {sentences - 1}")
         turns = array_in(order, np.int64, (len(order),), "order")
-        return self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
-
-    def work(self, *, differences: bool = False) -> CData:
-        """Return the scratch of an epoch, with or without differences of features."""
-        size = lib.fc_learner_work(self.graph, self.batch, self.learner, differences)
-        return ffi.from_buffer("double[]", np.empty(size))
-
-    def check(self, status: int, name: str, order: Longs, advice: str) -> None:
-        """Raise the error of a status."""
+        counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
+        loss = ffi.new("double *")
+        inputs = self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
+        options = _UPDATES[rule], limit, int(errors_count)
+        outputs = self.parameters(theta), self.parameters(other), counter, errors, loss
+        status = lib.fc_online(*inputs, *options, *outputs, ffi.NULL, where)
+        if status == lib.FC_OK:
+            work = ffi.from_buffer("double[]", np.empty(where[0]))
+            status = lib.fc_online(*inputs, *options, *outputs, work, where)
         if status == lib.FC_ENUMERIC:
-            raise NumericError(f"diverged at sentence {order[self.where[0]]}: {advice}")
-        check(status, name, self.where[0])
+            raise NumericError(f"diverged at sentence {order[where[0]]}: {advice}")
+        check(status, rule, where[0])
+        return int(counter[0]), int(errors[0]), float(loss[0])
 
 
 # --- One epoch of training a sentence at a time ---------------------------------------------------
 
 PassiveAggressive = Literal["PA", "PA-I", "PA-II"]
 
-_VARIANTS = {"PA": lib.FC_PA, "PA-I": lib.FC_PA_I, "PA-II": lib.FC_PA_II}
+_UPDATES = {
+    "perceptron": lib.FC_PERCEPTRON,
+    "PA": lib.FC_PA,
+    "PA-I": lib.FC_PA_I,
+    "PA-II": lib.FC_PA_II,
+    "AROW": lib.FC_AROW,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,20 +532,7 @@ class Learner:
         OptionError
             A number in `order` that is not a sentence.
         """
-        call = _Call(self)
-        counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
-        loss = ffi.new("double *")
-        status = lib.fc_perceptron(
-            *call.inputs(order),
-            call.parameters(theta),
-            call.parameters(sums),
-            counter,
-            errors,
-            loss,
-            call.work(),
-        )
-        check(status, "perceptron")
-        return int(counter[0]), int(errors[0]), float(loss[0])
+        return _Call(self).epoch(order, "perceptron", theta, sums, step=step)
 
     def passive_aggressive_epoch(
         self,
@@ -563,27 +576,17 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = _Call(self)
-        counter, loss = ffi.new("double *", float(step)), ffi.new("double *")
-        status = lib.fc_passive_aggressive(
-            *call.inputs(order),
-            _VARIANTS[variant],
-            aggressiveness,
-            int(error_sensitive),
-            call.parameters(theta),
-            call.parameters(sums),
-            counter,
-            loss,
-            call.work(differences=True),
-            call.where,
-        )
-        call.check(
-            status,
-            "passive-aggressive",
+        step, _, loss = _Call(self).epoch(
             order,
-            "the weights are too large: lower the aggressiveness",
+            variant,
+            theta,
+            sums,
+            step=step,
+            limit=aggressiveness,
+            errors_count=error_sensitive,
+            advice="the weights are too large: lower the aggressiveness",
         )
-        return int(counter[0]), float(loss[0])
+        return step, loss
 
     def arow_epoch(
         self, order: Longs, theta: Parameters, variance: Parameters, *, gamma: float
@@ -611,16 +614,5 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = _Call(self)
-        loss = ffi.new("double *")
-        status = lib.fc_arow(
-            *call.inputs(order),
-            gamma,
-            call.parameters(theta),
-            call.parameters(variance),
-            loss,
-            call.work(differences=True),
-            call.where,
-        )
-        call.check(status, "arow", order, "the weights are too large: lower the variance")
-        return float(loss[0])
+        advice = "the weights are too large: lower the variance"
+        return _Call(self).epoch(order, "AROW", theta, variance, limit=gamma, advice=advice)[2]

@@ -222,29 +222,24 @@ class PackedTable:
         ShapeError
             Cells that do not ascend or are outside the table.
         """
-        least = max(width // _PER_ENTRY, 2)
-        where, sizes = ffi.new("int64_t *"), ffi.new("int64_t[2]")
-        n = len(cells)
-        at = array_in(cells, np.int64, (n,), "cells")
-        status = lib.fc_packed_size(n_rows, width, n, at, least, sizes, sizes + 1, where)
-        if status != lib.FC_OK:
-            raise ShapeError(f"cells of a table of {n_rows} x {width}: entry {where[0]} is wrong")
-        place = np.empty(n_rows, dtype=np.int32)
-        table = np.empty((sizes[0], width))
-        entries = np.empty(sizes[1], dtype=ENTRY)
-        status = lib.fc_pack(
-            n_rows,
-            width,
-            n,
-            at,
-            array_in(weights, np.float64, (n,), "weights"),
-            least,
-            array_out(place),
-            array_out(table),
-            array_out(entries),
-        )
-        check(status, "packing weights")
-        return cls(place, table, entries)
+        inside = not len(cells) or (cells[0] >= 0 and cells[-1] < n_rows * width)
+        if not inside or (cells[1:] <= cells[:-1]).any():
+            raise ShapeError(f"cells of a table of {n_rows} x {width} do not ascend in it")
+        array_in(weights, np.float64, cells.shape, "weights")
+        row = cells // width
+        count = np.bincount(row, minlength=n_rows)
+        full = count >= max(width // _PER_ENTRY, 2)
+        padded, number = full[row], np.cumsum(full) - 1
+        table = np.zeros((np.count_nonzero(full), width))
+        moved = (number - np.arange(n_rows)) * width  # from a cell to its place in the table
+        table.reshape(-1)[(cells + moved[row])[padded]] = weights[padded]
+        listed, entries = ~padded, np.zeros(1 + len(cells) - np.count_nonzero(padded), dtype=ENTRY)
+        ends = np.cumsum(np.where(full, 0, count))  # of the lists
+        entries["weight"][1:], entries["slot"][1:] = weights[listed], (cells % width)[listed]
+        entries["slot"][ends] ^= -1
+        entries["slot"][0] = -1  # the list of rows without weights
+        lists = ~np.where(count > 0, ends - count + 1, 0)
+        return cls(np.where(full, number, lists).astype(np.int32), table, entries)
 
     def view(self) -> tuple[CData, dict[str, CData]]:
         """Return the C view of the table, and the memory it points into."""
@@ -287,6 +282,34 @@ class PackedTable:
         )
         check(status, "rows times packed table")
         return out
+
+
+class PackedCells:
+    """Tables with weights at the same cells, ``row * width + column`` each, ascending.
+
+    A table is made in the memory of the one before, which ends then: for one thread.
+    """
+
+    def __init__(self, n_rows: int, width: int, cells: Longs) -> None:
+        self._rows, self._width, self._cells = n_rows, width, cells
+        self._made: tuple[PackedTable, Longs, Longs, Longs] | None = None
+
+    def table(self, weights: Floats) -> PackedTable:
+        """Return the table of other weights, float64 [M]."""
+        if self._made is None:
+            made = PackedTable.from_cells(self._rows, self._width, self._cells, weights)
+            row, column = np.divmod(self._cells, self._width)
+            place = made.place[row].astype(np.int64)
+            padded, listed = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
+            self._made = made, padded, place[padded] * self._width + column[padded], listed
+            return made
+        made, padded, place, listed = self._made
+        if weights.shape != self._cells.shape:
+            raise ShapeError(f"{len(weights)} weights for {len(self._cells)} cells")
+        entries = made.entries.copy()
+        entries["weight"][1:] = weights[listed]
+        made.table.reshape(-1)[place] = weights[padded]
+        return replace(made, entries=entries)
 
 
 Firing = Literal["every", "first", "last", "inner"]

@@ -18,6 +18,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs, Ragged, Singles, distinct
 from fstcrf.errors import DataError
 from fstcrf.kernel.native import SERIAL, Workers
+from fstcrf.kernel.rows import PackedCells
 from fstcrf.machines.topology import DefaultArcs, Topology, sparse_pays
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.shards import (
@@ -192,14 +193,11 @@ class _Weighted:
     """
 
     def __init__(self, cells: Longs, n_rows: int, width: int) -> None:
-        self._cells, self._rows, self.width = cells, n_rows, width
+        self.width, self.table = width, PackedCells(n_rows, width, cells).table
         self._first = cell_pointers(cells, n_rows, width)
         self._slot = np.empty(len(cells), dtype=np.int32)
         for part in spans(len(cells)):
             self._slot[part] = cells[part] % width
-
-    def table(self, weights: Floats) -> kernel.PackedTable:
-        return kernel.PackedTable.from_cells(self._rows, self.width, self._cells, weights)
 
     def slot_masses(self, attributes: _Attributes, mass: Floats) -> tuple[Longs, Floats]:
         """Return the weights' indices, and the mass, float64 [n, width], of the slot of each."""

@@ -23,7 +23,7 @@ from fstcrf.ext.feedback.descent import (
 )
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.learners import parameters_view
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, ffi, lib
 from fstcrf.kernel.rows import SparseRows, padded
 
 _LEAST_SCALE = 1e-9
@@ -182,21 +182,9 @@ class Feedback:
             np.empty((n, self.n_arc_slots)),
             np.empty(n),
         )
-        descent = self._descent(rule, batch)
-        where = ffi.new("int64_t *")
-        status = lib.fc_propose(
-            *self._inputs(batch, order, aim),
-            descent.pointer,
-            array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
-            array_out(made.path),
-            array_out(other) if aim.pairs else ffi.NULL,
-            array_out(made.node),
-            array_out(made.arc),
-            array_out(made.log_p),
-            batch.work,
-            where,
-        )
-        call.finite(status, "propose", order, where)
+        turns = self._kept(made)
+        turns["uniform"] = array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform")
+        self._run("propose", batch, order, aim, rule, turns)
         return made
 
     def judge(
@@ -209,16 +197,9 @@ class Feedback:
     ) -> Floats:
         """Return the rewards of samples, float64 [n] in [0, 1], with the noise of raters."""
         reward = np.empty(len(made.order))
-        arguments = self._inputs(batch, made.order, aim)[1:]
-        keep = call.judge(judge, int(batch.offsets[-1]), len(made.order), noise)
-        status = lib.fc_judge_paths(
-            *arguments,
-            keep[0],
-            array_in(made.path, np.int32, made.path.shape, "path"),
-            array_in(made.other, np.int32, made.other.shape, "other") if aim.pairs else ffi.NULL,
-            array_out(reward),
-        )
-        check(status, "judge")
+        verdict, _memory = call.judge(judge, int(batch.offsets[-1]), len(made.order), noise)
+        turns = {**self._kept(made), "judge": verdict, "reward": array_out(reward)}
+        self._run("judge", batch, made.order, aim, None, turns)
         return reward
 
     def reinforce(
@@ -259,24 +240,10 @@ class Feedback:
             raise OptionError(
                 f"the reward of proposal {wrong} is {reward[wrong]}, expected one in [0, 1]"
             )
-        n, coefficient = len(made.order), np.empty(len(made.order))
-        descent = self._descent(rule, batch)
-        baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
-        status = lib.fc_reinforce(
-            *self._inputs(batch, made.order, aim),
-            baseline[0],
-            descent.pointer,
-            array_in(reward, np.float64, (n,), "reward"),
-            array_in(made.log_p, np.float64, (n,), "log_p"),
-            array_in(made.node, np.float64, (len(made.path), self.n_states), "node"),
-            array_in(made.arc, np.float64, (n, self.n_arc_slots), "arc"),
-            array_out(coefficient),
-            batch.work,
-            where,
-        )
-        self._read_back(descent, rule)
-        call.finite(status, "reinforce", made.order, where)
-        return Reinforcement(reward, made.log_p, coefficient)
+        heard = Reinforcement(reward, made.log_p, np.empty(len(made.order)))
+        turns = self._kept(made) | self._learnt(heard, controls, batch)
+        self._run("reinforce", batch, made.order, aim, rule, turns)
+        return heard
 
     def epoch(
         self,
@@ -305,23 +272,17 @@ class Feedback:
             )
         n, tokens = len(order), batch.tokens(order)
         heard = Reinforcement(np.empty(n), np.empty(n), np.empty(n))
-        descent = self._descent(rule, batch)
-        verdict = call.judge(judge, int(batch.offsets[-1]), n, noise)
-        baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
-        status = lib.fc_feedback_epoch(
-            *self._inputs(batch, order, aim),
-            verdict[0],
-            baseline[0],
-            descent.pointer,
-            array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
-            array_out(heard.reward),
-            array_out(heard.log_p),
-            array_out(heard.coefficient),
-            batch.work,
-            where,
-        )
-        self._read_back(descent, rule)
-        call.finite(status, "feedback", order, where)
+        verdict, _memory = call.judge(judge, int(batch.offsets[-1]), n, noise)
+        path, other = np.empty((2, batch.longest), dtype=np.int32)
+        turns = {
+            **self._learnt(heard, controls, batch),
+            **self._direction(batch),
+            "judge": verdict,
+            "uniform": array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
+            "path": array_out(path),
+            "other": array_out(other),
+        }
+        self._run("feedback", batch, order, aim, rule, turns)
         return heard
 
     def replay(
@@ -373,32 +334,68 @@ class Feedback:
             Reinforcement(reward[order], np.empty(len(order)), np.empty(len(order))),
         )
         batch.tokens(order)
-        descent = self._descent(rule, batch)
-        baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
-        status = lib.fc_logged_epoch(
-            *self._inputs(batch, order, aim),
-            baseline[0],
-            descent.pointer,
-            array_in(batch.offsets[order], np.int64, (n,), "start"),
-            array_in(path, np.int32, (int(batch.offsets[-1]),), "path"),
-            array_in(heard.reward, np.float64, (n,), "reward"),
-            array_in(drawn[order], np.float64, (n,), "drawn"),
-            array_out(heard.log_p),
-            array_out(heard.coefficient),
-            batch.work,
-            where,
-        )
-        self._read_back(descent, rule)
-        if status == lib.FC_EINVAL:
-            raise OptionError(f"the labels of sample {order[where[0]]} are not legal")
-        call.finite(status, "replay", order, where)
+        turns = {
+            **self._learnt(heard, controls, batch),
+            **self._direction(batch),
+            "start": array_in(batch.offsets[order], np.int64, (n,), "start"),
+            "path": array_in(path, np.int32, (int(batch.offsets[-1]),), "path"),
+            "drawn": array_in(drawn[order], np.float64, (n,), "drawn"),
+        }
+        self._run("replay", batch, order, aim, rule, turns)
         return heard
 
-    def _inputs(
-        self, batch: FeedbackBatch, order: Longs, aim: Aim
-    ) -> tuple[Any, Any, Any, int, Any, Any]:
-        turns = array_in(order, np.int64, (len(order),), "order")
-        return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
+    def _run(
+        self,
+        what: str,
+        batch: FeedbackBatch,
+        order: Longs,
+        aim: Aim,
+        rule: Rule | None,
+        turns: dict[str, Any],
+    ) -> None:
+        """Draw, judge and step, as far as `turns` has the arrays; without a rule, only judge."""
+        descent = None if rule is None else self._descent(rule, batch)
+        numbers = array_in(order, np.int64, (len(order),), "order")
+        inputs = self._graph, batch.batch, batch.learner, len(order), numbers, call.bandit(aim)
+        state = ffi.NULL if descent is None else descent.pointer
+        where, view = ffi.new("int64_t *"), ffi.new("fc_turns *", turns)
+        status = lib.fc_feedback(*inputs, state, view, batch.work, where)
+        if descent is not None and rule is not None and "baseline" in turns:
+            self._read_back(descent, rule)
+        if status == lib.FC_EINVAL and "start" in turns:
+            raise OptionError(f"the labels of sample {order[where[0]]} are not legal")
+        call.finite(status, what, order, where)
+
+    def _kept(self, made: Proposals) -> dict[str, Any]:
+        """Return the fields of turns for samples and directions that are kept."""
+        n, tokens = len(made.order), len(made.path)
+        fields = {
+            "keeps": 1,
+            "path": array_in(made.path, np.int32, (tokens,), "path"),
+            "node": array_in(made.node, np.float64, (tokens, self.n_states), "node"),
+            "arc": array_in(made.arc, np.float64, (n, self.n_arc_slots), "arc"),
+            "log_p": array_in(made.log_p, np.float64, (n,), "log_p"),
+        }
+        if len(made.other):
+            fields["other"] = array_in(made.other, np.int32, (tokens,), "other")
+        return fields
+
+    def _learnt(
+        self, heard: Reinforcement, controls: Controls, batch: FeedbackBatch
+    ) -> dict[str, Any]:
+        """Return the fields of turns for what is learnt."""
+        shape = heard.coefficient.shape
+        return {
+            "baseline": self._baseline(controls, batch)[0],
+            "reward": array_in(heard.reward, np.float64, shape, "reward"),
+            "log_p": array_in(heard.log_p, np.float64, shape, "log_p"),
+            "coefficient": array_out(heard.coefficient),
+        }
+
+    def _direction(self, batch: FeedbackBatch) -> dict[str, Any]:
+        """Return the fields of turns for the direction of one sentence."""
+        node, arc = np.empty((batch.longest, self.n_states)), np.empty(self.n_arc_slots)
+        return {"node": array_out(node), "arc": array_out(arc)}
 
     def _baseline(self, controls: Controls, batch: FeedbackBatch) -> tuple[Any, ...]:
         """Return the C structure of running means and its memory, usually from the last call."""

@@ -9,14 +9,13 @@ trie.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
-from fstcrf.kernel import PackedTable
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 from fstcrf.kernel.rows import hash_table
 from fstcrf.lazy import made_once
@@ -254,17 +253,17 @@ class PhraseFinder:
     """
 
     def __init__(self, tries: Sequence[PhraseTrie], *, depth: int, width: int) -> None:
-        self._held: list[Any] = []
-        self._depth, self._width = depth, width
-        self._tries = ffi.new("fc_phrases[]", [self._fields(trie) for trie in tries])
-        self._count, where = len(tries), ffi.new("int64_t *")
-        for k in range(len(tries)):
-            if lib.fc_check_phrases(self._tries + k, where) != lib.FC_OK:
-                raise ShapeError(f"phrases {k}: node or string {where[0]} leads outside the trie")
+        self._depth, self._width, self._count = depth, width, len(tries)
+        self._held = [self._fields(k, trie) for k, trie in enumerate(tries)]
+        self._tries = ffi.new("fc_phrases[]", self._held)
 
-    def _fields(self, trie: PhraseTrie) -> dict[str, Any]:
+    def _fields(self, k: int, trie: PhraseTrie) -> dict[str, Any]:
         strings, nodes, weights = len(trie.first), len(trie.row) - 1, len(trie.label)
-        far = np.flatnonzero(trie.parent > 0)
+        far, rises = np.flatnonzero(trie.parent > 0), (np.diff(trie.row) >= 0).all()
+        node = [trie.first.min(initial=0), trie.first.max(initial=0), far.max(initial=-1) + 1]
+        rows = nodes > 0 and rises and trie.row[0] == 0 and trie.row[-1] == weights
+        if not rows or min(node) < 0 or max(node) >= nodes:
+            raise ShapeError(f"phrases {k}: a node or a row leads outside the trie")
         keys = (trie.parent[far] * strings + trie.string[far]).astype(np.uint64)
         slots = hash_table(keys, (far + 1).astype(np.int32))
         arrays = {
@@ -274,7 +273,6 @@ class PhraseFinder:
             "label": array_in(trie.label, np.int32, (weights,), "label"),
             "weight": array_in(trie.weight, np.int32, (weights,), "weight"),
         }
-        self._held.append(arrays)
         sizes = {"strings": strings, "nodes": nodes, "weights": weights, "size": len(slots)}
         return {**sizes, "shift": 65 - len(slots).bit_length(), **arrays}
 
@@ -326,36 +324,3 @@ class PhraseFinder:
             raise TooLargeError(f"sentence {where[0]} is too long for memory: cut it")
         check(status, "weights of phrases", where[0])
         return Extras(extra, cell, what)
-
-
-# --- A table of weights, evaluation by evaluation -------------------------------------------------
-
-
-def refilled(table: PackedTable, weights: Floats, at: tuple[Longs, Longs, Longs]) -> PackedTable:
-    """Return a table with other weights at the cells that it was made from.
-
-    Padded rows of the given table are changed in place: the table must belong to one thread.
-
-    Parameters
-    ----------
-    table : PackedTable
-    weights : float64 [M]
-    at : tuple
-        The result of `refilling` for the cells.
-    """
-    padded, place, listed = at
-    if len(weights) != len(padded) + len(listed):
-        raise ShapeError(f"{len(weights)} weights for {len(padded) + len(listed)} cells")
-    entries = table.entries.copy()
-    entries["weight"][1:] = weights[listed]
-    table.table.reshape(-1)[place] = weights[padded]
-    return replace(table, entries=entries)
-
-
-def refilling(table: PackedTable, cells: Longs) -> tuple[Longs, Longs, Longs]:
-    """Return the weights in padded rows, their places, and the weights in lists, for `refilled`."""
-    row, column = np.divmod(cells, table.table.shape[1])
-    place = table.place[row].astype(np.int64)
-    padded = np.flatnonzero(place >= 0)
-    where = place[padded] * table.table.shape[1] + column[padded]
-    return padded, where, np.flatnonzero(place < 0)

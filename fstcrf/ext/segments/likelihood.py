@@ -21,13 +21,12 @@ from fstcrf.ext.segments.kernel import (
     Extras,
     SegmentSums,
     SemiMarkov,
-    refilled,
-    refilling,
     segment_sums,
 )
 from fstcrf.ext.segments.phrases import observed_values
 from fstcrf.kernel import PackedTable, SparseRows, padded
 from fstcrf.kernel.native import Workers
+from fstcrf.kernel.rows import PackedCells
 from fstcrf.training.likelihood import LOG_ROUNDING, SummedLikelihood
 from fstcrf.training.magnitudes import row_magnitudes
 from fstcrf.training.optimiser import Optimiser, Staged
@@ -198,7 +197,7 @@ class SegmentExpectation:
         self._gradient = np.zeros(len(space.cells))  # by the weights of attributes
         self._blocks = list(_row_blocks(problem.rows.transposed(), space))
         self.value_sums = _value_sums(problem, space)
-        self._packed: tuple[PackedTable, tuple[Longs, Longs, Longs]] | None = None
+        self._packed = PackedCells(space.rows, ROLES * space.width, space.cells)
 
     def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return the sum of log Z and the expected counts at theta."""
@@ -224,8 +223,8 @@ class SegmentExpectation:
     ) -> list[SegmentSums]:
         """Return the sums of all shards; a function of tokens' counts is collected."""
         space = self._space
-        machine, table = space.machine(theta), self._table(theta)
-        values = np.ascontiguousarray(space.parts(theta)[-1])
+        machine, parts = space.machine(theta), space.parts(theta)
+        table, values = self._packed.table(parts[0]), np.ascontiguousarray(parts[-1])
 
         def swept(shard: _Shard) -> SegmentSums:
             tokens = space.tokens(table, shard.rows)
@@ -239,16 +238,6 @@ class SegmentExpectation:
         parts = list(self._workers.map(swept, self._shards))
         self._workers.each(self._gather, self._blocks)
         return parts
-
-    def _table(self, theta: Floats) -> PackedTable:
-        """Return the weights of attributes, in the table of the evaluation before."""
-        if self._packed is None:
-            table = self._space.table(theta)
-            self._packed = table, refilling(table, self._space.cells)
-        else:
-            table, at = self._packed
-            self._packed = refilled(table, self._space.parts(theta)[0], at), at
-        return self._packed[0]
 
     def _gather(self, block: _RowBlock) -> None:
         out = self._gradient[block.cells]

@@ -106,30 +106,19 @@ void sweep(void) {
 
 /* Arcs with a weight, ascending. */
 static void draw_steps(fc_stochastic *t, const fc_machine *m, int64_t N, const fc_shard *s) {
-    const fc_axis *a = m->axis;
-    const int64_t arcs = arcs_of_axis(a);
+    const int64_t arcs = arcs_of_axis(m->axis);
     *t = (fc_stochastic){.D = below(8), .gold = indices(N, m->S)};
-    int32_t *slot = indices(arcs, t->D + 1), *ends[2], *list[3];
+    int32_t *slot = indices(arcs, t->D + 1), *ends[2];
     for (int64_t k = 0; k < arcs; k++) slot[k] = slot[k] == t->D ? -1 : slot[k];
     for (int64_t e = 0; e < 2; e++) {
         ends[e] = indices(m->S, t->D + 1);
         for (int64_t i = 0; i < m->S; i++) ends[e][i] = ends[e][i] == t->D ? -1 : ends[e][i];
     }
-    for (int64_t k = 0; k < arcs; k++) t->n += slot[k] >= 0;
-    for (int64_t e = 0; e < 3; e++) list[e] = NEW(int32_t, t->n);
-    for (int64_t k = 0, i = 0; k < arcs; k++) {
-        if (slot[k] < 0) continue;
-        list[0][i] = (int32_t)k;
-        list[1][i] = a->A == 0 ? (int32_t)(k / a->S) : a->source[k];
-        list[2][i++] = a->A == 0 ? (int32_t)(k % a->S) : a->target[k];
-    }
-    if (t->n > 0 && below(16) == 15) list[below(3)][below(t->n)] = index_below(m->S);
     const int all = (int)below(2); /* slots with a weight */
     uint8_t *mask = NEW(uint8_t, s->R * s->P / 8);
     for (int64_t i = 0; i < s->R * s->P / 8; i++) mask[i] = (uint8_t)grab(1);
     t->mask = all ? NULL : mask;
     t->arc_slot = slot, t->initial = ends[0], t->final = ends[1];
-    t->trained = list[0], t->source = list[1], t->target = list[2];
 }
 
 void steps(void) {
@@ -149,14 +138,19 @@ void steps(void) {
     draw_steps(&t, &m, s.N, &s);
     if (fc_check_stochastic(&m, &s, &l, &t, &where) != FC_OK) return;
     const int64_t rows = s.R + s.frequent_rows, singles = s.M + s.frequent_singles;
-    fc_averaged w = {.table = NEW(float, 2 * (rows * s.P + singles)), .scale = 1.0};
+    fc_averaged w = {.table = narrow_values(2 * (rows * s.P + singles)), .scale = 1.0};
     w.dense = ZEROS(double, 2 * t.D);
-    double *theta = finite_values(l.parameters), loss = 0.0, *rate = NEW(double, n_order);
+    const int64_t *order = order_of(n_order, s.B);
+    double loss = 0.0, *rate = NEW(double, n_order), *work = NULL;
     for (int64_t k = 0; k < n_order; k++) rate[k] = below(8) ? (double)grab(1) / 64.0 : value();
-    fc_asgd_spread(&s, &l, theta, w.table);
-    fc_asgd(&m, &s, &t, n_order, order_of(n_order, s.B), rate, (double)below(8) / 16.0,
-            (int)below(2), &w, &loss, &rescued, NEW(double, fc_asgd_work(&m, &s, &t)), &where);
-    fc_asgd_collect(&s, &l, w.scale, 1.0, w.table, theta);
+    const double decay = (double)below(8) / 16.0;
+    const int averaging = (int)below(2);
+    for (int64_t turn = 0; turn < 2; turn++) {
+        if (fc_asgd(&m, &s, &t, n_order, order, rate, decay, averaging, &w, &loss, &rescued, work,
+                    &where) != FC_OK)
+            return;
+        if (work == NULL) work = NEW(double, where);
+    }
 }
 
 /* --- Learners of one sentence at a time
@@ -206,27 +200,21 @@ static int draw_lesson(lesson *x) {
 void learners(void) {
     lesson x;
     int64_t where = 0, errors = 0;
-    const int64_t kind = below(3);
     if (!draw_lesson(&x)) return;
     const int32_t *gold = indices(x.N, x.m.S);
     if (fc_check_path(&x.m, &x.batch, gold, &where) != FC_OK) return;
     fc_parameters *theta = draw_parameters(&x, 0), *sums = draw_parameters(&x, 1);
     const double *weight = finite_values(x.batch.B);
     double step = 1.0, loss = 0.0, factor = below(4) ? 1.0 : value();
-    double *work = NEW(double, fc_learner_work(&x.m, &x.batch, &x.learner, kind > 0));
-    switch (kind) {
-        case 0:
-            fc_perceptron(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, theta, sums,
-                          &step, &errors, &loss, work);
-            break;
-        case 1:
-            fc_passive_aggressive(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight,
-                                  (fc_pa)below(3), factor, (int)below(2), theta, sums, &step, &loss,
-                                  work, &where);
-            break;
-        default:
-            fc_arow(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, factor, theta,
-                    draw_parameters(&x, 0), &loss, work, &where);
+    const fc_update rule = (fc_update)below(5);
+    if (rule == FC_AROW) sums = draw_parameters(&x, 0);
+    const int errors_count = (int)below(2);
+    double *work = NULL;
+    for (int64_t turn = 0; turn < 2; turn++) {
+        if (fc_online(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, rule, factor,
+                      errors_count, theta, sums, &step, &errors, &loss, work, &where) != FC_OK)
+            return;
+        if (work == NULL) work = NEW(double, where);
     }
 }
 
@@ -288,33 +276,36 @@ void feedback(void) {
     }
     fc_baseline base = {ZEROS(double, x.batch.B + 1), ZEROS(double, x.batch.B + 1)};
     const int64_t n = x.n_order;
-    double *work = NEW(double, fc_feedback_work(&x.m, &x.learner, x.longest));
-    double *reward = uniform(n), *log_p = NEW(double, n), *coefficient = NEW(double, n);
-    int32_t *path = indices(tokens, x.m.S), *other = NEW(int32_t, tokens);
+    fc_turns turns = {.log_p = NEW(double, n), .reward = uniform(n)};
+    turns.coefficient = NEW(double, n);
+    turns.path = indices(tokens, x.m.S), turns.other = NEW(int32_t, tokens);
+    turns.node = NEW(double, tokens *x.m.S), turns.arc = NEW(double, n *x.learner.M);
+    if (fc_feedback(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent, &turns, NULL,
+                    &where) != FC_OK)
+        return;
+    double *work = NEW(double, where);
     const int64_t kind = below(3);
-    if (kind == 0) {
-        fc_feedback_epoch(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &judge, &base, &descent,
-                          uniform(2 * tokens), reward, log_p, coefficient, work, &where);
-    } else if (kind == 1) {
+    turns.keeps = kind == 2;
+    if (kind == 1) {
         int64_t *start = NEW(int64_t, n);
         for (int64_t k = 0, at = 0; k < n; k++) {
             start[k] = at;
             at += x.batch.offsets[x.order[k] + 1] - x.batch.offsets[x.order[k]];
         }
-        fc_logged_epoch(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &base, &descent, start,
-                        path, reward, finite_values(n), log_p, coefficient, work, &where);
+        turns.start = start, turns.drawn = finite_values(n);
     } else {
-        double *node = NEW(double, tokens *x.m.S), *arc = NEW(double, n *x.learner.M);
-        for (int64_t s = 0; s < x.m.S; s++) /* as callers see to */
-            if (x.learner.label[s] < 0 || x.learner.label[s] >= judge.L) return;
-        if (fc_propose(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent,
-                       uniform(2 * tokens), path, other, node, arc, log_p, work, &where) != FC_OK ||
-            fc_judge_paths(&x.batch, &x.learner, n, x.order, &bandit, &judge, path, other,
-                           reward) != FC_OK)
-            return;
-        fc_reinforce(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &base, &descent, reward,
-                     log_p, node, arc, coefficient, work, &where);
+        turns.uniform = uniform(2 * tokens), turns.judge = &judge;
     }
+    if (kind < 2) { /* directions of one sentence at a time */
+        turns.node = NEW(double, x.longest *x.m.S), turns.arc = NEW(double, x.learner.M);
+        if (kind == 0) turns.path = NEW(int32_t, x.longest), turns.other = NEW(int32_t, x.longest);
+        turns.baseline = &base;
+    }
+    const fc_status status = fc_feedback(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent,
+                                         &turns, work, &where);
+    if (kind < 2 || status != FC_OK) return;
+    turns.uniform = NULL, turns.judge = NULL, turns.baseline = &base;
+    fc_feedback(&x.m, &x.batch, &x.learner, n, x.order, &bandit, &descent, &turns, work, &where);
 }
 
 /* --- Vectors

@@ -35,24 +35,25 @@ static void gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr,
 
 void rows(void) {
     const int64_t N = below(8), R = 1 + below(9), W = 8 * (1 + below(2)), entries = below(20);
-    const int64_t S = 1 + below(W), M = below(12), least = below(W);
-    int64_t where = 0, count = 0, listed = 0;
-    int64_t *indptr = starts(N, entries), *cells = NEW(int64_t, M);
+    const int64_t S = 1 + below(W), listed = 1 + below(12);
+    int64_t where = 0, count = 0, *indptr = starts(N, entries);
     int32_t *index = NEW(int32_t, entries);
     float *x = below(2) ? NEW(float, entries) : NULL;
     for (int64_t k = 0; k < entries; k++) index[k] = index_below(R);
     for (int64_t k = 0; x != NULL && k < entries; k++) x[k] = (float)(below(64) - 32) / 4.0F;
-    for (int64_t k = 0; k < M; k++)
-        cells[k] = (k ? cells[k - 1] : -1) + 1 + below(12) + (grab(1) == 255 ? -20 : 0);
     if (fc_check_rows(N, R, entries, indptr, index, &where) != FC_OK) return;
     double *full = values(R * W), *sums = NEW(double, N *W);
     fc_gather(N, R, W, indptr, index, x, full, sums);
     gather_cells(N, R, W, indptr, index, x, full, sums);
-    if (fc_packed_size(R, W, M, cells, least, &count, &listed, &where) != FC_OK) return;
     int32_t *place = NEW(int32_t, R);
-    double *table = NEW(double, count *W);
+    for (int64_t r = 0; r < R; r++)
+        place[r] = below(2) ? (int32_t)count++ : ~(int32_t)below(listed);
     fc_entry *entry = NEW(fc_entry, listed);
-    fc_pack(R, W, M, cells, values(M), least, place, table, entry);
+    for (int64_t k = 0; k < listed; k++) {
+        const int64_t slot = below(W);
+        entry[k] = (fc_entry){value(), k + 1 == listed || below(2) ? ~slot : slot};
+    }
+    const double *table = values(count * W);
     const fc_packed packed = {.R = R,
                               .W = W,
                               .rows = count,
@@ -326,13 +327,15 @@ void lookup(void) {
 static void draw_trie(fc_phrases *p) {
     const int64_t n = below(6);
     *p = (fc_phrases){.strings = below(5), .nodes = 1 + below(6), .weights = below(8)};
-    p->first = indices(p->strings, p->nodes), p->row = counted_starts(p->nodes, p->weights);
+    int32_t *first = NEW(int32_t, p->strings), *row = NEW(int32_t, n);
+    for (int64_t k = 0; k < p->strings; k++) first[k] = (int32_t)below(p->nodes);
+    for (int64_t k = 0; k < n; k++) row[k] = (int32_t)below(p->nodes);
+    int64_t *ends = ZEROS(int64_t, p->nodes + 1);
+    for (int64_t k = 1; k <= p->nodes; k++)
+        ends[k] = k < p->nodes ? ends[k - 1] + below(p->weights + 1 - ends[k - 1]) : p->weights;
     uint64_t *key = NEW(uint64_t, n);
-    int32_t *row = indices(n, p->nodes);
     for (int64_t k = 0; k < n; k++) key[k] = (uint64_t)below(p->nodes * (p->strings + 1) + 1);
-    fc_slot *slot = table_of(n, key, row, &p->size, &p->shift);
-    if (below(16) == 15) slot[below(p->size)].row = index_below(p->nodes);
-    p->slot = slot;
+    p->first = first, p->row = ends, p->slot = table_of(n, key, row, &p->size, &p->shift);
     p->label = indices(p->weights, 4), p->weight = indices(p->weights, 9);
 }
 
@@ -341,10 +344,7 @@ void phrases(void) {
     const int64_t *offset = starts(B, N), P = 8;
     int64_t where = 0;
     fc_phrases *tries = NEW(fc_phrases, K);
-    for (int64_t k = 0; k < K; k++) {
-        draw_trie(&tries[k]);
-        if (fc_check_phrases(&tries[k], &where) != FC_OK) return;
-    }
+    for (int64_t k = 0; k < K; k++) draw_trie(&tries[k]);
     int32_t *token = indices(K * N, 6), *node = NEW(int32_t, K * N * D);
     int64_t *extra = NEW(int64_t, B + 1);
     if (fc_find_phrases(K, tries, B, offset, token, D, node, extra, &where) != FC_OK) return;
