@@ -12,15 +12,73 @@
 
 #define GROUP 8
 #define BLOCK 512 /* tokens whose rows are kept at once */
+#define WINDOW 64 /* sentences among which those of similar length are found */
 
 #if defined(__AVX512F__)
 #define BYTES 64
+#define GROUP_IN_LANES 8 /* rows of lanes that the registers hold */
+#define MOST_IN_LANES 48 /* states for which lanes pay */
 #elif defined(__AVX__)
 #define BYTES 32
+#define GROUP_IN_LANES 4
+#define MOST_IN_LANES 32
 #else
 #define BYTES 16
+#define GROUP_IN_LANES 4
+#define MOST_IN_LANES 32
 #endif
 #define W (BYTES / (int)sizeof(REAL))
+#define UNIT (W < 4 ? 4 : W)
+#define MOST_LANES (BYTES / (int)sizeof(float))
+
+/* The spans whose probabilities are wanted. */
+typedef struct {
+    const fc_span_reading *reading;
+    const int64_t *ends; /* [B] running total, from sentence `first` on */
+    int64_t first;
+    const int32_t *span;   /* [spans][3] */
+    double *probability;   /* [spans] */
+    const int64_t *bounds; /* the states of type k: mine[bounds[k]] .. mine[bounds[k + 1] - 1] */
+    const int32_t *mine;
+} span_job;
+
+typedef struct {
+    double value; /* score or log Z */
+    int exact;    /* the precision suffices, and there is a path */
+    int fine;     /* the scores are numbers */
+} outcome;
+
+static inline double number_at(const fc_rows *r, int64_t at) {
+    return r->narrow != NULL ? (double)r->narrow[at] : r->wide[at];
+}
+
+static inline void set_number(const fc_emission_sums *sums, int64_t at, double x) {
+    if (sums->narrow != NULL) sums->narrow[at] = (float)x;
+    if (sums->wide != NULL) sums->wide[at] = x;
+}
+
+static inline void add_number(const fc_emission_sums *sums, int64_t at, double x) {
+    if (sums->narrow != NULL) sums->narrow[at] += (float)x;
+    if (sums->wide != NULL) sums->wide[at] += x;
+}
+
+/* out[k][l] = in[l][k], of 4 rows of 4 numbers. */
+FC_INLINE void transpose_narrow(float *const *in, float *const *out) {
+#if defined(__SSE__)
+    __m128 row[4];
+    for (int k = 0; k < 4; k++) row[k] = _mm_loadu_ps(in[k]);
+    _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);
+    for (int k = 0; k < 4; k++) _mm_storeu_ps(out[k], row[k]);
+#else
+    for (int k = 0; k < 4; k++)
+        for (int l = 0; l < 4; l++) out[k][l] = in[l][k];
+#endif
+}
+
+FC_INLINE void transpose_wide(double *const *in, double *const *out) {
+    for (int k = 0; k < 4; k++)
+        for (int l = 0; l < 4; l++) out[k][l] = in[l][k];
+}
 
 /* --- float32 --------------------------------------------------------------------------------- */
 #define REAL float
@@ -78,10 +136,6 @@
 
 /* --- Both ------------------------------------------------------------------------------------ */
 
-int64_t fc_emission_work(const fc_emitter *m, int64_t longest) {
-    return work_narrow(m, longest) + work_wide(m, longest) + FC_LANES;
-}
-
 fc_status fc_check_emissions(const fc_emitter *m, const fc_rows *r, int64_t *where) {
     *where = -1;
     if (m->S < 1 || m->S > FC_MAX_EMITTERS || m->L < 1 || r->L != m->L) return FC_EINVAL;
@@ -111,26 +165,52 @@ static int within(const fc_rows *r, int64_t first, int64_t last) {
     return first >= 0 && first <= last && last <= r->B;
 }
 
+int64_t fc_emission_work(const fc_emitter *m, const fc_rows *r, int64_t first, int64_t last) {
+    const int64_t longest = longest_between(r, first, last), n = last - first;
+    return work_narrow(m, longest, r->narrow != NULL ? n : 0) +
+           work_wide(m, longest, r->narrow != NULL ? 1 : n) + FC_LANES;
+}
+
 typedef struct {
     emitter_narrow narrow;
     emitter_wide wide;
-    int loaded; /* of wide */
 } both;
 
 static both laid_out(const fc_emitter *m, const fc_rows *r, int64_t first, int64_t last,
                      double *work) {
-    const int64_t longest = longest_between(r, first, last);
-    both w = {.narrow = laid_out_narrow(m, r, longest, work), .loaded = 0};
-    w.wide = laid_out_wide(m, r, longest, work + work_narrow(m, longest));
-    return w;
+    const int64_t own = work_narrow(m, longest_between(r, first, last), last - first);
+    return (both){laid_out_narrow(m, r, work),
+                  laid_out_wide(m, r, work + (r->narrow != NULL ? own : 0))};
 }
 
-static int best_of(both *w, int64_t b, int32_t *path, double *score, int *fine) {
-    if (w->narrow.rows->narrow != NULL && best_narrow(&w->narrow, b, path, score, fine)) return 1;
-    if (w->narrow.rows->narrow != NULL && !*fine) return 0;
-    if (!w->loaded) load_scores_wide(&w->wide);
-    w->loaded = 1;
-    return best_wide(&w->wide, b, path, score, fine);
+/* Sentences in groups of similar lengths. */
+typedef struct {
+    int64_t next, last, size, at;
+    int64_t order[WINDOW];
+} groups;
+
+/* The numbers of the next sentences to be processed together, 0: none are left. */
+static int next_group(const fc_emitter *m, const fc_rows *r, int alone, groups *g, int64_t *group) {
+    if (g->at == g->size) { /* the next window, longest first */
+        for (g->size = g->at = 0; g->next < g->last && g->size < WINDOW; g->next++) {
+            if (r->length[g->next] == 0) continue;
+            int64_t k = g->size++;
+            for (; k > 0 && r->length[g->order[k - 1]] < r->length[g->next]; k--)
+                g->order[k] = g->order[k - 1];
+            g->order[k] = g->next;
+        }
+    }
+    const int64_t *own = g->order + g->at, left = g->size - g->at;
+    const int lanes = r->narrow != NULL ? sentences_narrow : sentences_wide;
+    int64_t tokens = 0, n = left < lanes ? left : lanes;
+    for (int64_t k = 0; k < n; k++) tokens += r->length[own[k]];
+    /* Lanes without a token cost as much as the others. */
+    if (n > 1 && (alone || m->S > MOST_IN_LANES || r->length[own[0]] > BLOCK ||
+                  2 * tokens < lanes * r->length[own[0]]))
+        n = 1;
+    for (int64_t k = 0; k < n; k++) group[k] = own[k];
+    g->at += n;
+    return (int)n;
 }
 
 fc_status fc_emission_best(const fc_emitter *m, const fc_rows *r, int64_t first, int64_t last,
@@ -138,14 +218,26 @@ fc_status fc_emission_best(const fc_emitter *m, const fc_rows *r, int64_t first,
                            int64_t *where) {
     if (!within(r, first, last)) return FC_EINVAL;
     both w = laid_out(m, r, first, last, work);
-    if (r->narrow != NULL) load_scores_narrow(&w.narrow);
-    for (int64_t b = first; b < last; b++) {
-        int fine = 1;
-        score[b] = 0.0;
-        if (r->length[b] > 0) best_of(&w, b, path + offsets[b], score + b, &fine);
-        if (!fine) return fail(FC_ENUMERIC, b, where);
+    const int narrow = r->narrow != NULL;
+    groups g = {.next = first, .last = last};
+    int64_t group[MOST_LANES], wrong = last;
+    outcome found[MOST_LANES];
+    for (int64_t b = first; b < last; b++) score[b] = 0.0;
+    for (int n; wrong == last && (n = next_group(m, r, 0, &g, group)) > 0;) {
+        if (narrow)
+            best_narrow(&w.narrow, n, group, offsets, path, found);
+        else
+            best_wide(&w.wide, n, group, offsets, path, found);
+        for (int k = 0; k < n; k++) {
+            const int64_t b = group[k];
+            if (narrow && found[k].fine && !found[k].exact)
+                best_wide(&w.wide, 1, &b, offsets, path, found + k);
+            score[b] = found[k].exact ? found[k].value : FC_NEVER;
+            for (int64_t t = 0; t < r->length[b] && !found[k].exact; t++) path[offsets[b] + t] = -1;
+            if (!found[k].fine && b < wrong) wrong = b;
+        }
     }
-    return FC_OK;
+    return wrong < last ? fail(FC_ENUMERIC, wrong, where) : FC_OK;
 }
 
 static void clear_rows(const fc_rows *r, int64_t b, const fc_emission_sums *sums) {
@@ -157,22 +249,6 @@ static void clear_rows(const fc_rows *r, int64_t b, const fc_emission_sums *sums
             memset(sums->wide + sums->start[b] + t * sums->stride, 0,
                    (size_t)r->L * sizeof(double));
     }
-}
-
-/* 1: in float32, 2: in float64, 0: left. */
-static int sums_of(both *w, int64_t b, const fc_emission_sums *sums, int *fine) {
-    const fc_rows *r = w->narrow.rows;
-    sums->left[b] = 0;
-    if (r->narrow != NULL && sums_narrow(&w->narrow, b, sums, fine)) return 1;
-    if (r->narrow == NULL || *fine) {
-        if (!w->loaded) load_sums_wide(&w->wide);
-        w->loaded = 1;
-        if (sums_wide(&w->wide, b, sums, fine)) return 2;
-    }
-    sums->left[b] = 1;
-    sums->log_z[b] = NAN;
-    clear_rows(r, b, sums);
-    return 0;
 }
 
 static int sums_fit(const fc_rows *r, int64_t first, int64_t last, const fc_emission_sums *s) {
@@ -189,23 +265,49 @@ static int sums_fit(const fc_rows *r, int64_t first, int64_t last, const fc_emis
     return 1;
 }
 
+static void leave_out(const fc_rows *r, int64_t b, const fc_emission_sums *sums,
+                      const span_job *job) {
+    sums->left[b] = 1;
+    sums->log_z[b] = NAN;
+    clear_rows(r, b, sums);
+    if (job == NULL) return;
+    for (int64_t n = b > job->first ? job->ends[b - 1] : 0; n < job->ends[b]; n++)
+        job->probability[n] = NAN;
+}
+
+static fc_status sums_of(const fc_emitter *m, const fc_rows *r, int64_t first, int64_t last,
+                         const fc_emission_sums *sums, const span_job *job, double *work,
+                         int64_t *where) {
+    both w = laid_out(m, r, first, last, work);
+    const int narrow = r->narrow != NULL;
+    groups g = {.next = first, .last = last};
+    int64_t group[MOST_LANES], wrong = last;
+    outcome found[MOST_LANES];
+    for (int64_t b = first; b < last; b++) sums->log_z[b] = sums->left[b] = 0;
+    for (int n; wrong == last && (n = next_group(m, r, job != NULL, &g, group)) > 0;) {
+        if (narrow)
+            sums_narrow(&w.narrow, n, group, sums, job, found);
+        else
+            sums_wide(&w.wide, n, group, sums, job, found);
+        for (int k = 0; k < n; k++) {
+            if (narrow && found[k].fine && !found[k].exact)
+                sums_wide(&w.wide, 1, group + k, sums, job, found + k);
+            if (!found[k].exact) leave_out(r, group[k], sums, job);
+            if (!found[k].fine && group[k] < wrong) wrong = group[k];
+        }
+    }
+    if (wrong < last) return fail(FC_ENUMERIC, wrong, where);
+    if (sums->arc != NULL) {
+        hand_over_narrow(&w.narrow, sums);
+        hand_over_wide(&w.wide, sums);
+    }
+    return FC_OK;
+}
+
 fc_status fc_emission_total(const fc_emitter *m, const fc_rows *r, int64_t first, int64_t last,
                             const fc_emission_sums *sums, double *work, int64_t *where) {
     if (!sums_fit(r, first, last, sums)) return FC_EINVAL;
-    both w = laid_out(m, r, first, last, work);
-    if (r->narrow != NULL) load_sums_narrow(&w.narrow);
-    for (int64_t b = first; b < last; b++) {
-        int fine = 1;
-        sums->log_z[b] = 0.0;
-        sums->left[b] = 0;
-        if (r->length[b] > 0) sums_of(&w, b, sums, &fine);
-        if (!fine) return fail(FC_ENUMERIC, b, where);
-    }
-    if (sums->arc != NULL) {
-        if (r->narrow != NULL) hand_over_narrow(&w.narrow, sums);
-        if (w.loaded) hand_over_wide(&w.wide, sums);
-    }
-    return FC_OK;
+    return sums_of(m, r, first, last, sums, NULL, work, where);
 }
 
 /* Lists the spans of T labels: start, end, type. Returns their number. */
@@ -258,44 +360,19 @@ fc_status fc_emission_spans(const fc_emitter *m, const fc_rows *r, int64_t first
                             const fc_emission_sums *sums, double *work, int64_t *where) {
     if (!sums_fit(r, first, last, sums)) return FC_EINVAL;
     if (!reading_fits(m, r, g, first, last, offsets, path)) return FC_EINVAL;
-    both w = laid_out(m, r, first, last, work);
-    int64_t bounds[FC_MAX_EMITTERS + 1];
+    int64_t bounds[FC_MAX_EMITTERS + 1], n = 0;
     int32_t mine[FC_MAX_EMITTERS];
     states_by_type(m, g, bounds, mine);
-    if (r->narrow != NULL) {
-        load_sums_narrow(&w.narrow);
-        load_spans_narrow(&w.narrow, g);
-    }
-    int parted = 0;
-    int64_t n = 0;
     for (int64_t b = first; b < last; b++) {
-        const int64_t T = r->length[b];
         const int32_t *y = path + offsets[b];
-        int fine = 1, how = 0;
-        sums->log_z[b] = 0.0;
-        sums->left[b] = 0;
-        if (T > 0) how = sums_of(&w, b, sums, &fine);
-        if (!fine) return fail(FC_ENUMERIC, b, where);
-        if (how == 2 && !parted) load_spans_wide(&w.wide, g);
-        parted |= how == 2;
-        const int64_t many = T > 0 && y[0] >= 0 ? spans_of(g, y, T, span + 3 * n) : 0;
-        for (const int64_t end = n + many; n < end; n++) {
-            const int32_t *one = span + 3 * n, *own = mine + bounds[one[2]];
-            const int64_t states = bounds[one[2] + 1] - bounds[one[2]];
-            probability[n] = how == 0   ? (double)NAN
-                             : how == 1 ? span_narrow(&w.narrow, g, T, one[0], one[1], states, own)
-                                        : span_wide(&w.wide, g, T, one[0], one[1], states, own);
-        }
+        if (r->length[b] > 0 && y[0] >= 0) n += spans_of(g, y, r->length[b], span + 3 * n);
         ends[b] = n;
     }
-    return FC_OK;
+    const span_job job = {g, ends, first, span, probability, bounds, mine};
+    return sums_of(m, r, first, last, sums, &job, work, where);
 }
 
 /* --- Given labels ---------------------------------------------------------------------------- */
-
-static double number_at(const fc_rows *r, int64_t at) {
-    return r->narrow != NULL ? (double)r->narrow[at] : r->wide[at];
-}
 
 /* The best states with given labels: state[t], with predecessors before[t][j]. */
 static double given_states(const fc_emitter *m, const fc_rows *r, int64_t b, const int32_t *tag,
@@ -345,8 +422,7 @@ static void take_off(const fc_emitter *m, int64_t b, int64_t T, const int32_t *s
                      const fc_emission_sums *sums) {
     for (int64_t t = 0; t < T; t++) {
         const int64_t label = m->label[state[t]];
-        if (sums->narrow != NULL) sums->narrow[sums->start[b] + t * sums->stride + label] -= 1.0f;
-        if (sums->wide != NULL) sums->wide[sums->start[b] + t * sums->stride + label] -= 1.0;
+        add_number(sums, sums->start[b] + t * sums->stride + label, -1.0);
         if (t > 0 && sums->arc != NULL) sums->arc[state[t - 1] * m->S + state[t]] -= 1.0;
     }
     if (sums->arc == NULL) return;

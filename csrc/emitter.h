@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The recursions of emissions.c in float32 or float64. emissions.c includes it once for each, with
- * REAL, W (numbers of a register), NAMED(x) and other macros. Rows of states are padded to Q, a
- * multiple of W. */
+ * REAL, W (numbers of a register), NAMED(x) and other macros.
+ *
+ * Each recursion is written once for two layouts, of which a constant tells: a register holds a number
+ * of W sentences (`lanes`), or W states of one sentence. A row of states has N numbers: P registers, or
+ * Q numbers. Both layouts add in the same order, so that a sentence has the same bits in both. */
 
 typedef REAL NAMED(vec)
     __attribute__((vector_size(W * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
@@ -10,8 +13,13 @@ typedef INTEGER NAMED(mask)
     __attribute__((vector_size(W * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 #define VEC NAMED(vec)
 #define MASK NAMED(mask)
+#define AT(x) (*(VEC *)(x))
+#define CONST_AT(x) (*(const VEC *)(x))
+#define ALL(x) NAMED(spread)(x)
 
 /* --- Registers ------------------------------------------------------------------------------- */
+
+FC_INLINE VEC NAMED(spread)(REAL x) { return x - (VEC){0}; }
 
 FC_INLINE VEC NAMED(larger)(VEC a, VEC b) {
 #if defined(__AVX512F__)
@@ -49,9 +57,9 @@ FC_INLINE REAL NAMED(lane_sum)(VEC x) {
 /* One bit for each number that equals x. */
 FC_INLINE uint64_t NAMED(equal)(VEC a, REAL x) {
 #if defined(__AVX512F__)
-    return MM512MASK((M512)a, (M512)((VEC){0} + x), _CMP_EQ_OQ);
+    return MM512MASK((M512)a, (M512)ALL(x), _CMP_EQ_OQ);
 #elif defined(__AVX__)
-    return (uint64_t)MM256(movemask)(MM256(cmp)((M256)a, (M256)((VEC){0} + x), _CMP_EQ_OQ));
+    return (uint64_t)MM256(movemask)(MM256(cmp)((M256)a, (M256)ALL(x), _CMP_EQ_OQ));
 #else
     uint64_t bits = 0;
     for (int l = 0; l < W; l++) bits |= (uint64_t)(a[l] == x) << l;
@@ -59,218 +67,351 @@ FC_INLINE uint64_t NAMED(equal)(VEC a, REAL x) {
 #endif
 }
 
-FC_INLINE int NAMED(any)(MASK some) {
-    INTEGER any = some[0];
-    for (int l = 1; l < W; l++) any |= some[l];
-    return any != 0;
+FC_INLINE VEC NAMED(chosen)(MASK which, VEC a, VEC b) {
+    return (VEC)(((MASK)a & which) | ((MASK)b & ~which));
 }
 
-FC_INLINE int NAMED(all)(MASK some) { return !NAMED(any)(~some); }
+/* Whether a condition holds for sentence l. */
+FC_INLINE int NAMED(holds)(const int lanes, MASK condition, int l) {
+    INTEGER all = condition[lanes ? l : 0];
+    for (int k = 1; k < W && !lanes; k++) all &= condition[k];
+    return all != 0;
+}
+
+/* --- Sentences in progress ------------------------------------------------------------------- */
 
 typedef struct {
     const fc_emitter *m;
     const fc_rows *rows;
-    int64_t S, Q;
-    int identity;  /* states are labels */
-    REAL *into;    /* [S][Q] scores of the arcs into each state, by source */
-    REAL *from;    /* [S][Q] the scores of arcs from each state */
-    REAL *initial; /* [Q] */
-    REAL *final;   /* [Q] */
-    REAL *row;     /* [Q] scratch */
-    REAL *a;       /* [longest][Q] */
+    int64_t S, P, Q; /* states; padded to blocks of BY states, and to whole registers */
+    int identity;    /* states are labels */
+    MASK edge;       /* of the last register of a row: which are states */
+    REAL *into;      /* [Q][Q] scores of the arcs into each state, by source */
+    REAL *from;      /* [Q][Q] the scores of arcs from each state */
+    REAL *initial;   /* [Q] */
+    REAL *final;     /* [Q] */
+    int used;        /* these are loaded */
     /* For sums: exponentials, of arcs, ends and rows less their largest. */
     double shift; /* of arcs and ends of a sentence, T - 1 times and once */
     double ends;
-    REAL *open;             /* [S][Q] 1 if the arc exists, from each state */
-    REAL *opening;          /* [S][Q] arcs into each state that begin a span */
-    REAL *closing;          /* [S][Q] arcs from each state that do not continue a span */
-    REAL *reach, *next;     /* [Q] 1 if a state can be reached */
-    REAL *b, *other, *most; /* [Q] */
-    REAL *begun, *ended;    /* [Q] posteriors of first and last states */
-    REAL *ending;           /* [Q] b of the last token */
-    REAL *e;                /* [longest][Q] of rows */
-    REAL *n;                /* [longest][Q] */
-    REAL *scale;            /* [longest] */
-    double *total;          /* [Q4][Q] sums of outer products */
-    double *first, *last;   /* [Q] */
-    int used;
+    REAL *open;            /* [Q][Q] 1 if the arc exists, from each state */
+    REAL *opening;         /* [Q][Q] arcs into each state that begin a span */
+    REAL *closing;         /* [Q][Q] arcs from each state that do not continue a span */
+    double *total;         /* [Q][Q] sums of outer products */
+    double *begun, *ended; /* [Q] sums of the posteriors of first and last states */
+    /* The sentences, longest first. */
+    int n;
+    int64_t number[W], start[W], T[W];
+    MASK numbers, held; /* the scores are numbers; sums can be represented */
+    REAL *tokens;       /* memory of the next four */
+    REAL *a, *e, *n_t;  /* [T][N] */
+    REAL *scale;        /* [T], in lanes [T][W] */
+    REAL *y, *row;      /* [N] */
+    REAL *reach;        /* [N] 1 if a state can be reached */
+    REAL *b, *most;     /* [N] */
+    REAL *p, *last;     /* [N] posteriors of a token, and of the last one */
+    REAL *ending;       /* [Q] b of the last token */
+    double product_of_sums[W];
+    fc_total log_z[W];
 } NAMED(emitter);
 
-enum { NAMED(rows_of_states) = 11 };
+enum { NAMED(sentences) = W };
 
-static int64_t NAMED(work)(const fc_emitter *m, int64_t longest) {
-    const int64_t Q = (m->S + W - 1) / W * W, Q4 = (m->S + 3) / 4 * 4;
-    const int64_t reals = 5 * Q4 * Q + NAMED(rows_of_states) * Q + (longest + 1) * (3 * Q + 1) + 64;
-    return (reals * (int64_t)sizeof(REAL) + 7) / 8 + Q4 * Q + 2 * Q + 8;
+/* Numbers of a row. */
+FC_INLINE int64_t NAMED(cells)(const int lanes, const NAMED(emitter) * w) {
+    return lanes ? w->P * W : w->Q;
 }
 
-/* --- Rows as they come in -------------------------------------------------------------------- */
-
-/* x = the scores of states at a token, `rest` in the padding. Returns 0 if a score is not a number. */
-FC_INLINE MASK NAMED(read)(const NAMED(emitter) * w, int64_t place, REAL rest, REAL *x) {
-    const REAL *source = SOURCE_OF(w->rows);
-    const int64_t S = w->S, Q = w->Q;
-    if (source == NULL || !w->identity) {
-        for (int64_t j = 0; j < S; j++) {
-            const int64_t at = place + w->m->label[j];
-            x[j] = source != NULL ? (REAL)source[at] : (REAL)OTHER_OF(w->rows)[at];
-        }
-        for (int64_t j = S; j < Q; j++) x[j] = rest;
-    } else if (place + Q <= w->rows->size) { /* the memory after the row is readable as well */
-        const int64_t whole = S / W * W;
-        for (int64_t j = 0; j < whole; j += W) *(VEC *)(x + j) = *(const VEC *)(source + place + j);
-        if (whole < S) {
-            MASK keep = {0};
-            for (int l = 0; l < W; l++) keep[l] = whole + l < S ? -1 : 0;
-            const VEC some = *(const VEC *)(source + place + whole);
-            *(VEC *)(x + whole) = (VEC)(((MASK)some & keep) | ((MASK)((VEC){0} + rest) & ~keep));
-        }
-    } else {
-        memcpy(x, source + place, (size_t)S * sizeof(REAL));
-        for (int64_t j = S; j < Q; j++) x[j] = rest;
+/* Takes up sentences with these numbers. */
+static void NAMED(take_up)(NAMED(emitter) * w, int n, const int64_t *numbers) {
+    w->n = n;
+    w->numbers = w->held = (MASK){0} - 1;
+    for (int l = 0; l < n; l++) {
+        w->number[l] = numbers[l];
+        w->start[l] = w->rows->start[numbers[l]];
+        w->T[l] = w->rows->length[numbers[l]];
     }
-    MASK fine = *(const VEC *)x < (VEC){0} + LARGEST;
-    for (int64_t j = W; j < Q; j += W) fine &= *(const VEC *)(x + j) < (VEC){0} + LARGEST;
-    return fine;
+    const int64_t room = (w->T[0] + 1) * NAMED(cells)(n > 1, w);
+    w->a = w->tokens;
+    w->e = w->a + room;
+    w->n_t = n > 1 ? w->e : w->e + room;
+    w->scale = w->n_t + room;
 }
 
-FC_INLINE REAL NAMED(top)(int64_t Q, const REAL *x) {
-    VEC best = *(const VEC *)x;
-    for (int64_t j = W; j < Q; j += W) best = NAMED(larger)(best, *(const VEC *)(x + j));
-    return NAMED(top_lane)(best);
+/* Sentences that have a token t. */
+FC_INLINE int NAMED(alive)(const NAMED(emitter) * w, int64_t t) {
+    int n = w->n;
+    while (w->T[n - 1] <= t) n--;
+    return n;
 }
 
-FC_INLINE REAL NAMED(sum)(int64_t Q, const REAL *x) {
-    VEC total = *(const VEC *)x;
-    for (int64_t j = W; j < Q; j += W) total += *(const VEC *)(x + j);
-    return NAMED(lane_sum)(total);
+FC_INLINE MASK NAMED(first_lanes)(int n) {
+    MASK lane;
+    for (int l = 0; l < W; l++) lane[l] = l;
+    return lane < (MASK){0} + (INTEGER)n;
+}
+
+/* Copies rows of four sentences into their lanes in x, or back; the last block may overlap another. */
+FC_INLINE void NAMED(turn)(const int into, int64_t S, REAL *const *row, REAL *x) {
+    for (int64_t done = 0; done < S; done += 4) {
+        const int64_t j = done + 4 <= S ? done : S - 4;
+        REAL *own[4], *lane[4];
+        for (int k = 0; k < 4; k++) {
+            own[k] = row[k] + j;
+            lane[k] = x + (j + k) * W;
+        }
+        NAMED(transpose)(into ? own : lane, into ? lane : own);
+    }
+}
+
+/* x = the scores of states at token t, `rest` in the padding and after the end of a sentence. */
+FC_INLINE void NAMED(read)(const int lanes, NAMED(emitter) * w, int64_t t, REAL rest, REAL *x) {
+    const REAL *source = SOURCE_OF(w->rows);
+    const int64_t S = w->S, Q = w->Q, N = NAMED(cells)(lanes, w), stride = w->rows->stride;
+    const int32_t *label = w->m->label;
+    for (int l = 0, n = lanes ? NAMED(alive)(w, t) : 0; l < W && lanes;) {
+        REAL *own[4] = {0};
+        for (int k = l; k < n && k < l + 4; k++)
+            own[k - l] = (REAL *)source + w->start[k] + t * stride;
+        if (w->identity && S >= 4 && l + 4 <= n) {
+            NAMED(turn)(1, S, own, x + l);
+            l += 4;
+            continue;
+        }
+        for (int64_t j = 0; j < S; j++) x[j * W + l] = l < n ? own[0][label[j]] : rest;
+        l++;
+    }
+    const int64_t place = w->start[0] + t * stride;
+    if (lanes) {
+        for (int64_t j = S * W; j < N; j++) x[j] = rest;
+    } else if (source != NULL && w->identity && place + Q <= w->rows->size) {
+        /* What follows the row is readable. */
+        for (int64_t j = 0; j + W < Q; j += W) AT(x + j) = CONST_AT(source + place + j);
+        AT(x + Q - W) = NAMED(chosen)(w->edge, CONST_AT(source + place + Q - W), ALL(rest));
+    } else {
+        for (int64_t j = 0; j < Q; j++) x[j] = rest;
+        for (int64_t j = 0; j < S; j++) x[j] = (REAL)number_at(w->rows, place + label[j]);
+    }
+    for (int64_t j = 0; j < N; j += W) w->numbers &= CONST_AT(x + j) < ALL(LARGEST);
+}
+
+FC_INLINE VEC NAMED(top)(const int lanes, const NAMED(emitter) * w, const REAL *x) {
+    VEC best = CONST_AT(x);
+    for (int64_t j = W; j < NAMED(cells)(lanes, w); j += W)
+        best = NAMED(larger)(best, CONST_AT(x + j));
+    return lanes ? best : ALL(NAMED(top_lane)(best));
+}
+
+/* sum_j x[j] y[j], or sum_j x[j] without y. */
+FC_INLINE VEC NAMED(sum)(const int lanes, const NAMED(emitter) * w, const REAL *x, const REAL *y) {
+    VEC part[W];
+    for (int l = 0; l < (lanes ? W : 1); l++) {
+        part[l] = (VEC){0};
+        for (int64_t j = l * W; j < (lanes ? w->S * W : w->Q); j += lanes ? W * W : W)
+            if (y == NULL)
+                part[l] += CONST_AT(x + j);
+            else
+                part[l] += CONST_AT(x + j) * CONST_AT(y + j);
+    }
+    for (int h = W / 2; lanes && h > 0; h /= 2) /* as lane_sum adds */
+        for (int l = 0; l < h; l++) part[l] += part[l + h];
+    return lanes ? part[0] : ALL(NAMED(lane_sum)(part[0]));
+}
+
+/* 1 / x */
+FC_INLINE VEC NAMED(inverse)(const int lanes, VEC x) {
+    if (lanes) return 1 / x;
+    return ALL(1 / x[0]);
 }
 
 /* --- Best labels ----------------------------------------------------------------------------- */
 
-/* y[i] = max_j x[j] + M[j][i] over V vectors: two independent chains hide latency. */
-FC_INLINE void NAMED(best_group)(const int V, int64_t S, int64_t Q, const REAL *M, const REAL *x,
-                                 REAL *y) {
-    VEC even[GROUP], odd[GROUP];
-    for (int v = 0; v < V; v++) even[v] = odd[v] = (VEC){0} + (REAL)FC_NEVER;
-    int64_t j = 0;
-    for (; j + 2 <= S; j += 2, M += 2 * Q) {
-        const VEC *one = (const VEC *)M, *two = (const VEC *)(M + Q);
-        for (int v = 0; v < V; v++) even[v] = NAMED(larger)(even[v], x[j] + one[v]);
-        for (int v = 0; v < V; v++) odd[v] = NAMED(larger)(odd[v], x[j + 1] + two[v]);
+/* y[j] = max_i x[i] + M[i][j] of V registers of states. */
+FC_INLINE void NAMED(best_of_row)(const int V, int64_t S, int64_t Q, const REAL *M, const REAL *x,
+                                  REAL *y) {
+    VEC best[GROUP];
+#define BEST(k, v) (x[k] + CONST_AT(M + (k) * Q + (v) * W))
+#define BEST_OF_FOUR(v) \
+    NAMED(larger)(NAMED(larger)(BEST(0, v), BEST(1, v)), NAMED(larger)(BEST(2, v), BEST(3, v)))
+    for (int v = 0; v < V; v++) best[v] = BEST_OF_FOUR(v);
+    for (int64_t i = 4; i < S; i += 4) {
+        M += 4 * Q;
+        x += 4;
+        for (int v = 0; v < V; v++) best[v] = NAMED(larger)(best[v], BEST_OF_FOUR(v));
     }
-    if (j < S)
-        for (int v = 0; v < V; v++) even[v] = NAMED(larger)(even[v], x[j] + ((const VEC *)M)[v]);
-    for (int v = 0; v < V; v++) ((VEC *)y)[v] = NAMED(larger)(even[v], odd[v]);
+#undef BEST
+#undef BEST_OF_FOUR
+    for (int v = 0; v < V; v++) AT(y + v * W) = best[v];
 }
 
-FC_INLINE void NAMED(best_product)(int64_t S, int64_t Q, const REAL *M, const REAL *x, REAL *y) {
-#define BODY(V) NAMED(best_group)(V, S, Q, M + at * W, x, y + at * W)
-    IN_GROUPS(Q / W, at, BODY);
+/* The same of V states of all lanes; back[j] is the smallest best i. */
+FC_INLINE void NAMED(best_in_lanes)(const int V, int64_t S, int64_t Q, const REAL *M, const REAL *x,
+                                    REAL *y, INTEGER *back) {
+    VEC best[GROUP];
+    MASK from[GROUP], i = (MASK){0};
+    for (int v = 0; v < V; v++) {
+        best[v] = CONST_AT(x) + M[v];
+        from[v] = i;
+    }
+    for (const REAL *const end = M + S * Q; M + Q < end;) {
+        M += Q;
+        x += W;
+        i += 1;
+        for (int v = 0; v < V; v++) {
+            const VEC sum = CONST_AT(x) + M[v];
+            const MASK more = sum > best[v];
+            best[v] = NAMED(larger)(sum, best[v]);
+            from[v] = (more & i) | (~more & from[v]);
+        }
+    }
+    for (int v = 0; v < V; v++) {
+        AT(y + v * W) = best[v];
+        *(MASK *)(back + v * W) = from[v];
+    }
+}
+
+FC_INLINE void NAMED(best_step)(const int lanes, const NAMED(emitter) * w, const REAL *x, REAL *y,
+                                INTEGER *back) {
+    const int64_t S = w->S, Q = w->Q;
+#define BODY(V) NAMED(best_of_row)(V, S, Q, w->into + at * W, x, y + at * W)
+    if (!lanes) IN_GROUPS(Q / W, at, BODY);
 #undef BODY
+    for (int64_t at = 0; lanes && at < w->P;) {
+        const REAL *const M = w->into + at;
+        const int wide = GROUP_IN_LANES > 4 && at + 8 <= w->P;
+        if (wide)
+            NAMED(best_in_lanes)(8, S, Q, M, x, y + at * W, back + at * W);
+        else
+            NAMED(best_in_lanes)(4, S, Q, M, x, y + at * W, back + at * W);
+        at += wide ? 8 : 4;
+    }
 }
 
-/* The smallest j with the largest x[j] + y[j]; `best` is that sum. */
-FC_INLINE int64_t NAMED(largest)(int64_t Q, const REAL *x, const REAL *y, REAL *best) {
-    VEC top = *(const VEC *)x + *(const VEC *)y;
-    for (int64_t j = W; j < Q; j += W)
-        top = NAMED(larger)(top, *(const VEC *)(x + j) + *(const VEC *)(y + j));
-    *best = NAMED(top_lane)(top);
-    for (int64_t j = 0; j < Q; j += W) {
-        const uint64_t equal = NAMED(equal)(*(const VEC *)(x + j) + *(const VEC *)(y + j), *best);
-        if (equal != 0) return j + __builtin_ctzll(equal);
+/* The smallest j with the largest x[j] + y[j]. */
+FC_INLINE int64_t NAMED(largest)(int64_t Q, const REAL *x, const REAL *y) {
+    VEC top = CONST_AT(x) + CONST_AT(y);
+    for (int64_t j = W; j < Q; j += W) top = NAMED(larger)(top, CONST_AT(x + j) + CONST_AT(y + j));
+    const REAL best = NAMED(top_lane)(top);
+    for (int64_t first = 0; first < Q;
+         first += 64) { /* no branch between the registers of 64 states */
+        uint64_t bits = 0;
+        for (int64_t j = first; j < Q && j < first + 64; j += W)
+            bits |= NAMED(equal)(CONST_AT(x + j) + CONST_AT(y + j), best) << (j - first);
+        if (bits != 0) return first + __builtin_ctzll(bits);
     }
     return 0;
 }
 
 static void NAMED(load_scores)(NAMED(emitter) * w) {
     const int64_t S = w->S, Q = w->Q;
-    for (int64_t k = 0; k < S * Q; k++) w->into[k] = w->from[k] = (REAL)FC_NEVER;
-    for (int64_t i = 0; i < S; i++)
-        for (int64_t j = 0; j < S; j++) {
-            const REAL score = (REAL)w->m->arc[i * S + j];
-            w->from[i * Q + j] = score;
-            w->into[j * Q + i] = score;
+    for (int64_t i = 0; i < Q; i++)
+        for (int64_t j = 0; j < Q; j++) {
+            const REAL score = i < S && j < S ? (REAL)w->m->arc[i * S + j] : (REAL)FC_NEVER;
+            w->from[i * Q + j] = w->into[j * Q + i] = score;
         }
     for (int64_t j = 0; j < Q; j++) {
         w->initial[j] = j < S ? (REAL)w->m->initial[j] : (REAL)FC_NEVER;
         w->final[j] = j < S ? (REAL)w->m->final[j] : (REAL)FC_NEVER;
     }
+    w->used = 1;
 }
 
 /* a_t[i] = row_t[i] + score of the best continuation, minus the largest a_{t+1}. Backward, so that the
- * forward walk meets the earliest tie first. Rows of the tokens first .. end - 1; `after` is the row of
- * `end`, NULL at the sentence's end. Returns 0 if a score is not a number. */
-static int NAMED(best_rows)(NAMED(emitter) * w, int64_t start, int64_t first, int64_t end,
-                            const REAL *after) {
-    const int64_t S = w->S, Q = w->Q, stride = w->rows->stride;
-    MASK fine = (MASK){0} - 1;
+ * forward walk meets the earliest tie first. Rows of the tokens first .. end - 1, and the best next
+ * states in n_t; `after` is the row of `end`, NULL at the sentences' end. */
+FC_INLINE void NAMED(best_rows)(const int lanes, NAMED(emitter) * w, int64_t first, int64_t end,
+                                const REAL *after) {
+    const int64_t N = NAMED(cells)(lanes, w);
+    int ended = after == NULL ? 0 : w->n;
     for (int64_t t = end - 1; t >= first; t--) {
-        REAL *a = w->a + (t - first) * Q;
-        fine &= NAMED(read)(w, start + t * stride, 0, w->row);
-        if (after == NULL) {
-            for (int64_t j = 0; j < Q; j += W)
-                *(VEC *)(a + j) = *(const VEC *)(w->row + j) + *(const VEC *)(w->final + j);
-        } else {
-            NAMED(best_product)(S, Q, w->into, after, a);
-            const REAL top = NAMED(top)(Q, after), less = top > (REAL)FC_NEVER ? top : 0;
-            for (int64_t j = 0; j < Q; j += W) *(VEC *)(a + j) += *(const VEC *)(w->row + j) - less;
+        REAL *const a = w->a + (t - first) * N, *const y = w->y;
+        INTEGER *const back = (INTEGER *)w->n_t + (t - first) * N;
+        NAMED(read)(lanes, w, t, 0, a);
+        REAL less[W] = {0};
+        if (after != NULL) {
+            NAMED(best_step)(lanes, w, after, y, back);
+            const VEC top = NAMED(top)(lanes, w, after);
+            AT(less) = NAMED(chosen)(top > ALL((REAL)FC_NEVER), top, (VEC){0});
         }
+        for (; ended < w->n && w->T[ended] - 1 == t; ended++) {
+            for (int64_t j = 0; j < N; j += lanes ? W : 1)
+                y[j + ended] = w->final[lanes ? j / W : j];
+            if (lanes) less[ended] = 0;
+        }
+        for (int64_t j = 0; j < N; j += W)
+            AT(a + j) = CONST_AT(y + j) + (CONST_AT(a + j) - CONST_AT(less));
         after = a;
     }
-    return NAMED(all)(fine);
 }
 
+/* A walk along the best states: of the present token, and of the one before. */
 typedef struct {
-    int64_t state; /* of the last token, -1 before the first */
-    double score;
-    int exact; /* 1: no rounding error affects the result */
-} NAMED(trace);
+    int64_t state[W], before[W];
+} NAMED(walk);
 
-static void NAMED(best_path)(const NAMED(emitter) * w, int64_t start, int64_t first, int64_t end,
-                             int32_t *path, NAMED(trace) * f) {
+FC_INLINE void NAMED(follow)(const int lanes, const NAMED(emitter) * w, int64_t first, int64_t end,
+                             const REAL *after, NAMED(walk) * f, int32_t *const *path,
+                             outcome *found) {
     const fc_emitter *m = w->m;
-    const int64_t S = w->S, Q = w->Q, stride = w->rows->stride;
-    REAL best;
-    for (int64_t t = first; t < end; t++) {
-        const REAL *a = w->a + (t - first) * Q;
-        const int64_t last = f->state;
-        const int64_t s = NAMED(largest)(Q, a, last < 0 ? w->initial : w->from + last * Q, &best);
-        f->score += last < 0 ? m->initial[s] : m->arc[last * S + s];
-        f->exact &= a[s] > -COARSE && a[s] < COARSE;
-        const int64_t at = start + t * stride + m->label[s];
-        f->score += w->rows->narrow != NULL ? (double)w->rows->narrow[at] : w->rows->wide[at];
-        path[t] = m->label[s];
-        f->state = s;
+    const int64_t N = NAMED(cells)(lanes, w), S = w->S, stride = w->rows->stride;
+    const int64_t by = lanes ? W : 1;
+    const REAL *a = w->a;
+    const INTEGER *back = (const INTEGER *)w->n_t;
+    for (int64_t t = first; t < end; t++, a += N, back += N) {
+        const REAL *const next = t + 1 < end ? a + N : after;
+        for (int l = 0, n = NAMED(alive)(w, t); l < n; l++) {
+            const int64_t j = f->state[l], at = j * by + l;
+            found[l].value += t == 0 ? m->initial[j] : m->arc[f->before[l] * S + j];
+            found[l].value += number_at(w->rows, w->start[l] + t * stride + m->label[j]);
+            found[l].exact &= a[at] > -COARSE && a[at] < COARSE;
+            path[l][t] = m->label[j];
+            f->before[l] = j;
+            if (t + 1 == w->T[l]) continue;
+            f->state[l] = lanes ? back[at] : NAMED(largest)(w->Q, next, w->from + j * w->Q);
+        }
     }
 }
 
-/* One sentence. Returns 0 if float32 does not suffice, or no path exists. For a long sentence, only the
- * first row of each block is kept, and blocks are recomputed on the forward walk: rows remain in
- * cache. */
-static int NAMED(best)(NAMED(emitter) * w, int64_t b, int32_t *path, double *score, int *fine) {
-    const int64_t start = w->rows->start[b], T = w->rows->length[b], Q = w->Q;
-    const int64_t blocks = (T + BLOCK - 1) / BLOCK;
-    NAMED(trace) f = {.state = -1, .score = 0.0, .exact = 1};
-    *fine = 1;
-    for (int64_t k = blocks - 1; k > 0; k--) {
-        const int64_t end = k + 1 < blocks ? (k + 1) * BLOCK : T;
-        const REAL *after = k + 1 < blocks ? w->e + (k + 1) * Q : NULL;
-        *fine &= NAMED(best_rows)(w, start, k * BLOCK, end, after);
-        memcpy(w->e + k * Q, w->a, (size_t)Q * sizeof *w->e);
+/* For a long sentence, only the first row of each block is kept, and blocks are recomputed on the forward
+ * walk: rows remain in cache. */
+FC_INLINE void NAMED(best_in)(const int lanes, NAMED(emitter) * w, int32_t *const *path,
+                              outcome *found) {
+    const int64_t N = NAMED(cells)(lanes, w), blocks = (w->T[0] + BLOCK - 1) / BLOCK;
+    NAMED(walk) f = {0};
+    for (int64_t i = 1 - blocks; i < blocks; i++) {
+        const int64_t k = i < 0 ? -i : i, first = k * BLOCK, next = k + 1;
+        const int64_t end = next < blocks ? first + BLOCK : w->T[0];
+        const REAL *const after = next < blocks ? w->e + next * N : NULL;
+        NAMED(best_rows)(lanes, w, first, end, after);
+        if (i < 0) memcpy(w->e + k * N, w->a, (size_t)N * sizeof *w->e);
+        if (i < 0) continue;
+        for (int l = 0; l < w->n && k == 0; l++) {
+            for (int64_t j = 0; j < w->Q; j++)
+                w->row[j] = j < w->P ? w->a[lanes ? j * W + l : j] : 0;
+            f.state[l] = NAMED(largest)(w->Q, w->row, w->initial);
+        }
+        NAMED(follow)(lanes, w, first, end, after, &f, path, found);
     }
-    for (int64_t k = 0; k < blocks; k++) {
-        const int64_t end = k + 1 < blocks ? (k + 1) * BLOCK : T;
-        const REAL *after = k + 1 < blocks ? w->e + (k + 1) * Q : NULL;
-        *fine &= NAMED(best_rows)(w, start, k * BLOCK, end, after);
-        if (!*fine) return 0;
-        NAMED(best_path)(w, start, k * BLOCK, end, path, &f);
+    for (int l = 0; l < w->n; l++) {
+        found[l].value += w->m->final[f.before[l]];
+        found[l].exact &= found[l].value > FC_NEVER;
     }
-    *score = f.score + w->m->final[f.state];
-    if (*score > FC_NEVER) return f.exact;
-    *score = FC_NEVER;
-    for (int64_t t = 0; t < T; t++) path[t] = -1;
-    return 0;
+}
+
+static void NAMED(best)(NAMED(emitter) * w, int n, const int64_t *numbers, const int64_t *offsets,
+                        int32_t *path, outcome *found) {
+    int32_t *own[W];
+    if (!w->used) NAMED(load_scores)(w);
+    NAMED(take_up)(w, n, numbers);
+    for (int l = 0; l < n; l++) {
+        own[l] = path + offsets[numbers[l]];
+        found[l] = (outcome){.value = 0.0, .exact = 1};
+    }
+    if (n > 1)
+        NAMED(best_in)(1, w, own, found);
+    else
+        NAMED(best_in)(0, w, own, found);
+    for (int l = 0; l < n; l++) found[l].fine = NAMED(holds)(n > 1, w->numbers, l);
 }
 
 /* --- Sums ------------------------------------------------------------------------------------
@@ -286,262 +427,316 @@ static int NAMED(best)(NAMED(emitter) * w, int64_t b, int32_t *path, double *sco
  * otherwise the sentence is done in float64, or left to the caller. The a_t(j) of reachable states is
  * at least LEAST, which distinguishes them from unreachable ones. */
 
-/* y = sum_i x[i] M[i] over V vectors. */
-FC_INLINE void NAMED(sum_group)(const int V, int64_t S, int64_t Q, const REAL *M, const REAL *x,
-                                REAL *y) {
+/* y[j] = sum_i x[i] M[i][j], of V registers: two independent chains hide latency. */
+FC_INLINE void NAMED(sum_group)(const int lanes, const int V, int64_t S, int64_t Q, const REAL *M,
+                                const REAL *x, REAL *y) {
     VEC even[GROUP], odd[GROUP];
-    for (int v = 0; v < V; v++) even[v] = odd[v] = (VEC){0};
-    int64_t i = 0;
-    for (; i + 2 <= S; i += 2, M += 2 * Q) {
-        const VEC *one = (const VEC *)M, *two = (const VEC *)(M + Q);
-        for (int v = 0; v < V; v++) even[v] += x[i] * one[v];
-        for (int v = 0; v < V; v++) odd[v] += x[i + 1] * two[v];
+#define ADD(sum, adds, i)                                       \
+    for (int v = 0; v < V; v++)                                 \
+        if (lanes)                                              \
+            sum[v] adds CONST_AT(x + (i) * W) * M[(i) * Q + v]; \
+        else                                                    \
+            sum[v] adds x[i] * CONST_AT(M + (i) * Q + v * W);
+    ADD(even, =, 0)
+    ADD(odd, =, 1) /* the padding is zero */
+    for (const REAL *const end = M + S * Q; M + 2 * Q < end;) {
+        M += 2 * Q;
+        x += lanes ? 2 * W : 2;
+        ADD(even, +=, 0)
+        ADD(odd, +=, 1)
     }
-    if (i < S)
-        for (int v = 0; v < V; v++) even[v] += x[i] * ((const VEC *)M)[v];
-    for (int v = 0; v < V; v++) ((VEC *)y)[v] = even[v] + odd[v];
+#undef ADD
+    for (int v = 0; v < V; v++) AT(y + v * W) = even[v] + odd[v];
 }
 
-FC_INLINE void NAMED(sum_product)(int64_t S, int64_t Q, const REAL *M, const REAL *x, REAL *y) {
-#define BODY(V) NAMED(sum_group)(V, S, Q, M + at * W, x, y + at * W)
+FC_APART void NAMED(product_in_lanes)(int64_t S, int64_t Q, const REAL *M, const REAL *x, REAL *y) {
+    const int64_t P = (S + 3) / 4 * 4;
+    int64_t at = 0;
+    for (; GROUP_IN_LANES > 4 && at + 8 <= P; at += 8)
+        NAMED(sum_group)(1, 8, S, Q, M + at, x, y + at * W);
+    for (; at < P; at += 4) NAMED(sum_group)(1, 4, S, Q, M + at, x, y + at * W);
+}
+
+FC_INLINE void NAMED(product_of_row)(int64_t S, int64_t Q, const REAL *M, const REAL *x, REAL *y) {
+#define BODY(V) NAMED(sum_group)(0, V, S, Q, M + at * W, x, y + at * W)
     IN_GROUPS(Q / W, at, BODY);
 #undef BODY
 }
 
-FC_INLINE REAL NAMED(dot)(int64_t Q, const REAL *x, const REAL *y) {
-    VEC total = *(const VEC *)x * *(const VEC *)y;
-    for (int64_t j = W; j < Q; j += W) total += *(const VEC *)(x + j) * *(const VEC *)(y + j);
-    return NAMED(lane_sum)(total);
+FC_INLINE void NAMED(product)(const int lanes, const NAMED(emitter) * w, const REAL *M,
+                              const REAL *x, REAL *y) {
+    (lanes ? NAMED(product_in_lanes) : NAMED(product_of_row))(w->S, w->Q, M, x, y);
 }
 
-static void NAMED(load_sums)(NAMED(emitter) * w) {
+static void NAMED(load_sums)(NAMED(emitter) * w, const span_job *job) {
     const fc_emitter *m = w->m;
-    const int64_t S = w->S, Q = w->Q;
+    const int64_t S = w->S, Q = w->Q, L = m->L;
     const double begin = finite_or_zero(fc_largest(S, m->initial)),
                  end = finite_or_zero(fc_largest(S, m->final));
     w->shift = finite_or_zero(fc_largest(S * S, m->arc));
     w->ends = begin + end;
-    for (int64_t k = 0; k < S * Q; k++) w->into[k] = w->from[k] = w->open[k] = 0;
-    for (int64_t i = 0; i < S; i++)
-        for (int64_t j = 0; j < S; j++) {
-            const double score = m->arc[i * S + j];
+    for (int64_t i = 0; i < Q; i++)
+        for (int64_t j = 0; j < Q; j++) {
+            const double score = i < S && j < S ? m->arc[i * S + j] : FC_NEVER;
             const REAL share = (REAL)fc_exp(score - w->shift);
             w->from[i * Q + j] = share;
             w->into[j * Q + i] = share;
             w->open[i * Q + j] = score > FC_NEVER;
+            w->opening[j * Q + i] = w->closing[i * Q + j] = 0;
+            w->total[i * Q + j] = 0.0;
+            if (job == NULL || i >= S || j >= S) continue;
+            const int64_t pair = m->label[i] * L + m->label[j];
+            if (job->reading->begins[pair]) w->opening[j * Q + i] = share;
+            if (!job->reading->continues[pair]) w->closing[i * Q + j] = share;
         }
     for (int64_t j = 0; j < Q; j++) {
         w->initial[j] = j < S ? (REAL)fc_exp(m->initial[j] - begin) : 0;
         w->final[j] = j < S ? (REAL)fc_exp(m->final[j] - end) : 0;
-        w->first[j] = w->last[j] = 0.0;
+        w->begun[j] = w->ended[j] = 0.0;
     }
-    for (int64_t k = 0; k < (S + 3) / 4 * 4 * Q; k++) w->total[k] = 0.0;
     w->used = 1;
 }
 
-/* States that can be reached at token t, whose row is w->row. Returns 1 if they will remain the same
+/* States that can be reached at token t, whose scores are `row`. Returns 1 if they will remain the same
  * until a row forbids a label. */
-FC_APART int NAMED(reached)(NAMED(emitter) * w, int64_t t, int never) {
-    const int64_t S = w->S, Q = w->Q;
-    int same = t > 0 && !never;
-    if (t > 0) NAMED(sum_product)(S, Q, w->open, w->reach, w->next);
-    for (int64_t j = 0; j < Q; j++) {
-        const int from = t > 0 ? w->next[j] > 0 : j < S && w->m->initial[j] > FC_NEVER;
-        const REAL now = from && w->row[j] > (REAL)FC_NEVER ? 1 : 0;
-        same &= now == w->reach[j];
-        w->next[j] = now;
+FC_INLINE int NAMED(reached)(const int lanes, const NAMED(emitter) * w, int64_t t, const REAL *row,
+                             int never) {
+    const int64_t N = NAMED(cells)(lanes, w);
+    MASK changed = (MASK){0};
+    for (int64_t k = 0; k < N && t == 0; k++) {
+        const int64_t j = lanes ? k / W : k;
+        w->y[k] = j < w->S && w->m->initial[j] > FC_NEVER;
     }
-    for (int64_t j = 0; j < Q; j++) w->reach[j] = w->next[j];
-    return same;
+    if (t > 0) NAMED(product)(lanes, w, w->open, w->reach, w->y);
+    for (int64_t j = 0; j < N; j += W) {
+        const MASK now =
+            (CONST_AT(w->y + j) > (VEC){0}) & (CONST_AT(row + j) > ALL((REAL)FC_NEVER));
+        const VEC reach = NAMED(chosen)(now, ALL((REAL)1), (VEC){0});
+        changed |= reach != CONST_AT(w->reach + j);
+        AT(w->reach + j) = reach;
+    }
+    return t > 0 && !never && NAMED(holds)(0, ~changed, 0);
 }
 
-/* Forward rows; 0 if they cannot be represented. `fine`: the scores are numbers. */
-static int NAMED(forward)(NAMED(emitter) * w, int64_t start, int64_t T, double *log_z, int *fine) {
-    const int64_t S = w->S, Q = w->Q, stride = w->rows->stride;
-    fc_total total = {0};
-    double product_of_sums = 1.0;
-    REAL sum = 1;
+/* Forward rows. */
+FC_INLINE void NAMED(forward)(const int lanes, NAMED(emitter) * w) {
+    const int64_t N = NAMED(cells)(lanes, w), T = w->T[0];
+    VEC sum = ALL((REAL)1);
     int settled = 0;
-    MASK numbers = (MASK){0} - 1;
+    for (int l = 0; l < w->n; l++) {
+        w->product_of_sums[l] = 1.0;
+        w->log_z[l] = (fc_total){0};
+    }
+    NAMED(read)(lanes, w, 0, -(REAL)1e30, w->e);
     for (int64_t t = 0; t < T; t++) {
-        REAL *restrict a = w->a + t * Q, *restrict e = w->e + t * Q;
-        numbers &= NAMED(read)(w, start + t * stride, -(REAL)1e30, w->row);
-        MASK never = *(const VEC *)w->row == (VEC){0} + (REAL)FC_NEVER;
-        for (int64_t j = W; j < Q; j += W)
-            never |= *(const VEC *)(w->row + j) == (VEC){0} + (REAL)FC_NEVER;
-        const REAL top = NAMED(top)(Q, w->row);
-        if (!(top > -(REAL)1e29 && top < (REAL)1e29)) break;
-        for (int64_t j = 0; j < Q; j++) e[j] = EXP(w->row[j] - top);
-        const int forbids = NAMED(any)(never);
-        if (!settled || forbids) settled = NAMED(reached)(w, t, forbids);
-        /* Scaled by the previous sum, so that no operation waits for the sum of this token. */
-        const REAL c = t > 0 ? 1 / sum : 1;
-        if (t == 0)
-            memcpy(a, w->initial, (size_t)Q * sizeof *a);
+        REAL *const a = w->a + t * N, *const e = w->e + t * N;
+        if (t + 1 < T) NAMED(read)(lanes, w, t + 1, -(REAL)1e30, e + N);
+        if (t > 0)
+            NAMED(product)(lanes, w, w->from, a - N, a);
+        else if (lanes)
+            for (int64_t j = 0; j < w->P; j++) AT(a + j * W) = ALL(w->initial[j]);
         else
-            NAMED(sum_product)(S, Q, w->from, a - Q, a);
-        for (int64_t j = 0; j < Q; j += W)
-            *(VEC *)(a + j) = NAMED(larger)(*(const VEC *)(a + j) * (*(const VEC *)(e + j) * c),
-                                            *(const VEC *)(w->reach + j) * LEAST);
-        sum = NAMED(sum)(Q, a);
-        if (!(sum > FAINT)) break;
-        w->scale[t] = c;
-        fc_add(&total, (double)top);
-        if (t < T - 1) product_of_sums *= (double)sum;
-        if (product_of_sums < 1e-100 || product_of_sums > 1e100) {
-            fc_add(&total, log(product_of_sums));
-            product_of_sums = 1.0;
+            memcpy(a, w->initial, (size_t)N * sizeof *a);
+        uint64_t never = 0;
+        for (int64_t j = 0; j < N; j += W) never |= NAMED(equal)(CONST_AT(e + j), (REAL)FC_NEVER);
+        if (!settled || never) settled = NAMED(reached)(lanes, w, t, e, never != 0);
+        const int n = lanes ? NAMED(alive)(w, t) : 1;
+        const MASK alive = NAMED(first_lanes)(lanes ? n : W);
+        const VEC top = NAMED(top)(lanes, w, e);
+        /* Scaled by the previous sum, so that no operation waits for the sum of this token. */
+        const VEC c = NAMED(inverse)(lanes, sum);
+        for (int64_t j = 0; j < N && lanes; j += W) AT(e + j) -= top;
+        const REAL less = lanes ? 0 : top[0];
+        for (int64_t j = 0; j < N; j++) e[j] = EXP(e[j] - less);
+        for (int64_t j = 0; j < N; j += W) {
+            const VEC now = NAMED(larger)(CONST_AT(a + j) * (CONST_AT(e + j) * c),
+                                          CONST_AT(w->reach + j) * LEAST);
+            AT(a + j) = lanes ? (VEC)((MASK)now & alive) : now;
         }
-        if (t < T - 1) continue;
-        *fine = NAMED(all)(numbers);
-        const REAL last = NAMED(dot)(Q, a, w->final);
-        fc_add(&total, log(product_of_sums) + log((double)last) + w->ends);
-        fc_add(&total, (double)(T - 1) * w->shift);
-        *log_z = fc_value(total);
-        for (int64_t j = 0; j < Q; j++) w->b[j] = w->ending[j] = w->final[j] / last;
-        return last > FAINT;
+        for (int l = 0; l < n; l++) {
+            double *const product = w->product_of_sums + l;
+            *product *= (double)sum[l];
+            if (*product < 1e-100 || *product > 1e100) {
+                fc_add(w->log_z + l, log(*product));
+                *product = 1.0;
+            }
+            fc_add(w->log_z + l, (double)top[l]);
+        }
+        sum = NAMED(sum)(lanes, w, a, NULL);
+        w->held &=
+            ~alive | ((sum > ALL(FAINT)) & (top > ALL(-(REAL)1e29)) & (top < ALL((REAL)1e29)));
+        if (lanes)
+            AT(w->scale + t * W) = c;
+        else
+            w->scale[t] = c[0];
     }
-    *fine = 1;
-    for (int64_t t = 0; t < T; t++)
-        *fine &= NAMED(all)(NAMED(read)(w, start + t * stride, -(REAL)1e30, w->row));
-    return 0;
 }
 
-/* The probabilities of labels at a token, in the caller's rows. */
-FC_INLINE void NAMED(write)(const NAMED(emitter) * w, const fc_emission_sums *sums, int64_t place,
-                            const REAL *p, REAL norm) {
-    const int64_t S = w->S, L = w->m->L;
-    const int32_t *label = w->m->label;
-    const int identity = w->identity;
-#define WRITE(real, to)                                                       \
-    real *restrict out = (to) + place;                                        \
-    for (int64_t j = 0; j < S && identity; j++) out[j] = (real)(p[j] * norm); \
-    for (int64_t k = 0; k < L && !identity; k++) out[k] = 0;                  \
-    for (int64_t j = 0; j < S && !identity; j++) out[label[j]] += (real)(p[j] * norm)
-    if (sums->narrow != NULL) {
-        WRITE(float, sums->narrow);
-    } else if (sums->wide != NULL) {
-        WRITE(double, sums->wide);
+/* Begins the backward pass of sentence l: its log Z, and b of its last token. */
+FC_INLINE void NAMED(turn_back)(const int lanes, NAMED(emitter) * w, int l) {
+    const int64_t S = w->S, T = w->T[l];
+    const REAL *const a = w->a + (T - 1) * NAMED(cells)(lanes, w) + l;
+    REAL *const row = w->row;
+    for (int64_t j = 0; j < w->Q; j++) row[j] = j < S ? a[lanes ? j * W : j] : 0;
+    const REAL last = NAMED(sum)(0, w, row, w->final)[0];
+    fc_total *const log_z = w->log_z + l;
+    fc_add(log_z, log(w->product_of_sums[l]) + log((double)last) + w->ends);
+    fc_add(log_z, (double)(T - 1) * w->shift);
+    if (!(last > FAINT)) w->held[l] = 0;
+    for (int64_t j = 0; j < (lanes ? S : w->Q); j++) {
+        const int64_t at = lanes ? j * W + l : j;
+        w->b[at] = w->most[at] = w->final[j] / last;
+        w->ending[j] = w->b[at];
     }
-#undef WRITE
 }
 
-/* Backward rows and posteriors; 0 if they cannot be represented. */
-static int NAMED(backward)(NAMED(emitter) * w, int64_t T, const fc_emission_sums *sums,
-                           int64_t place) {
-    const int64_t S = w->S, Q = w->Q;
-    const int posteriors = sums->narrow != NULL || sums->wide != NULL;
-    REAL *b = w->b, *other = w->other, *most = w->most;
-    for (int64_t j = 0; j < Q; j++) most[j] = b[j];
-    for (int64_t t = T - 1;; t--) {
-        const REAL *restrict a = w->a + t * Q, *restrict e = w->e + t * Q;
-        REAL *restrict n = w->n + t * Q;
+/* Writes the probabilities of labels at a token for n sentences. */
+FC_INLINE void NAMED(write)(const int lanes, const NAMED(emitter) * w, int64_t t, int n, REAL *p,
+                            const fc_emission_sums *sums) {
+    const int64_t S = w->S, by = lanes ? W : 1;
+    REAL *const same = w->identity ? SOURCE_OF(sums) : NULL;
+    for (int l = 0; l < n;) {
+        int64_t at[4];
+        REAL *own[4] = {0};
+        for (int k = l; k < n && k < l + 4; k++) {
+            at[k - l] = sums->start[w->number[k]] + t * sums->stride;
+            own[k - l] = same != NULL ? same + at[k - l] : NULL;
+        }
+        if (lanes && same != NULL && S >= 4 && l + 4 <= n) {
+            NAMED(turn)(0, S, own, p + l);
+            l += 4;
+            continue;
+        }
+        for (int64_t j = 0; j < w->m->L && same == NULL; j++) set_number(sums, at[0] + j, 0.0);
+        for (int64_t j = 0; j < S && same == NULL; j++)
+            add_number(sums, at[0] + w->m->label[j], (double)p[j * by + l]);
+        for (int64_t j = 0; j < S && same != NULL; j++) own[0][j] = p[j * by + l];
+        l++;
+    }
+}
+
+/* Backward rows and posteriors. */
+FC_INLINE void NAMED(backward)(const int lanes, NAMED(emitter) * w, const fc_emission_sums *sums) {
+    const int64_t N = NAMED(cells)(lanes, w);
+    const int wanted = sums->narrow != NULL || sums->wide != NULL;
+    REAL *const b = w->b, *const most = w->most, *const p = w->p;
+    for (int64_t j = 0; j < N; j++) b[j] = most[j] = 0;
+    int n = 0;
+    for (int64_t t = w->T[0] - 1;; t--) {
+        const REAL *const a = w->a + t * N, *const e = w->e + t * N;
+        const int before = n;
+        while (n < w->n && w->T[n] - 1 == t) NAMED(turn_back)(lanes, w, n++);
+        const MASK alive = NAMED(first_lanes)(lanes ? n : W);
         if (t % FC_EVEN == 0) { /* as in sweep.h */
-            const REAL by = 1 / NAMED(dot)(Q, a, b);
-            for (int64_t j = 0; j < Q; j++) b[j] *= by;
+            const VEC by = NAMED(inverse)(lanes, NAMED(sum)(lanes, w, a, b));
+            for (int64_t j = 0; j < N; j += W) AT(b + j) *= by;
         }
-        if (posteriors || t == T - 1 || t == 0) {
-            REAL *restrict p = t == T - 1 ? w->ended : w->begun;
-            for (int64_t j = 0; j < Q; j++) p[j] = a[j] * b[j];
-            if (t == 0 && T == 1) memcpy(w->begun, p, (size_t)Q * sizeof *p);
-            if (posteriors)
-                NAMED(write)(w, sums, place + t * sums->stride, p, 1 / NAMED(sum)(Q, p));
+        if (wanted || t == 0 || n > before)
+            for (int64_t j = 0; j < N; j += W) AT(p + j) = CONST_AT(a + j) * CONST_AT(b + j);
+        for (int l = before; l < n; l++)
+            for (int64_t j = 0; j < w->S; j++)
+                w->last[lanes ? j * W + l : j] = p[lanes ? j * W + l : j];
+        if (wanted) {
+            const VEC norm = NAMED(inverse)(lanes, NAMED(sum)(lanes, w, p, NULL));
+            for (int64_t j = 0; j < N; j += W) AT(w->y + j) = CONST_AT(p + j) * norm;
+            NAMED(write)(lanes, w, t, n, w->y, sums);
         }
         if (t == 0) break;
-        const REAL c = w->scale[t];
-        for (int64_t j = 0; j < Q; j++) n[j] = c * e[j] * b[j];
-        NAMED(sum_product)(S, Q, w->into, n, other);
-        const REAL *restrict before = a - Q;
-        for (int64_t j = 0; j < Q; j++) other[j] = before[j] > 0 ? other[j] : 0;
-        for (int64_t j = 0; j < Q; j++) most[j] = other[j] > most[j] ? other[j] : most[j];
-        REAL *const swap = b;
-        b = other;
-        other = swap;
+        const VEC c = lanes ? CONST_AT(w->scale + t * W) : ALL(w->scale[t]);
+        REAL *const n_t = w->n_t + t * N;
+        for (int64_t j = 0; j < N; j += W) {
+            const VEC next = c * CONST_AT(e + j) * CONST_AT(b + j);
+            AT(n_t + j) = lanes ? (VEC)((MASK)next & alive) : next;
+        }
+        NAMED(product)(lanes, w, w->into, n_t, b);
+        for (int64_t j = 0; j < N; j += W) {
+            AT(b + j) = (VEC)(*(const MASK *)(b + j) & (CONST_AT(a - N + j) > (VEC){0}));
+            AT(most + j) = NAMED(larger)(CONST_AT(b + j), CONST_AT(most + j));
+        }
     }
-    int held = 1;
-    for (int64_t j = 0; j < S; j++) held &= most[j] < MOST;
-    return held;
+    for (int64_t j = 0; j < N; j += W) w->held &= CONST_AT(most + j) < ALL(MOST);
 }
 
-/* total[i] += sum_t a[t][i] n[t] for 4 rows i and V vectors, summed in registers. */
-FC_INLINE void NAMED(outer_group)(const int V, int64_t T, int64_t Q, const REAL *a, const REAL *n,
-                                  double *restrict total) {
-    VEC acc[4][2];
+/* total[i][j] += sum_t a[t][i] n[t][j] for 4 rows i and V columns, in lanes, or registers of columns,
+ * summed in registers. */
+FC_INLINE void NAMED(outer_group)(const int lanes, const int V, int64_t T, int64_t N, int64_t Q,
+                                  const REAL *a, const REAL *n, double *restrict total) {
+    VEC sum[4][4];
     for (int k = 0; k < 4; k++)
-        for (int v = 0; v < V; v++) acc[k][v] = (VEC){0};
-    for (int64_t t = 0; t < T; t++, a += Q, n += Q)
+        for (int v = 0; v < V; v++) sum[k][v] = (VEC){0};
+    for (int64_t t = 0; t < T; t++, a += N, n += N)
         for (int k = 0; k < 4; k++)
-            for (int v = 0; v < V; v++) acc[k][v] += a[k] * ((const VEC *)n)[v];
+            for (int v = 0; v < V; v++)
+                if (lanes)
+                    sum[k][v] += CONST_AT(a + k * W) * CONST_AT(n + v * W);
+                else
+                    sum[k][v] += a[k] * CONST_AT(n + v * W);
     for (int k = 0; k < 4; k++)
-        for (int v = 0; v < V; v++)
-            for (int l = 0; l < W; l++) total[k * Q + v * W + l] += (double)acc[k][v][l];
+        for (int v = 0; v < V; v++) {
+            double part[W];
+            for (int l = 0; l < W; l++) part[l] = (double)sum[k][v][l];
+            for (int h = W / 2; lanes && h > 0; h /= 2)
+                for (int l = 0; l < h; l++) part[l] += part[l + h];
+            for (int l = 0; l < (lanes ? 1 : W); l++)
+                total[k * Q + v * (lanes ? 1 : W) + l] += part[l];
+        }
 }
 
 #define RUN 32 /* tokens whose posteriors are added in REAL; see wide.h */
 
-static void NAMED(count)(NAMED(emitter) * w, int64_t T) {
-    const int64_t Q = w->Q;
-    for (int64_t first = 0; first < T - 1; first += RUN) {
-        const int64_t many = T - 1 - first < RUN ? T - 1 - first : RUN;
-        const REAL *a = w->a + first * Q, *n = w->n + (first + 1) * Q;
-        for (int64_t i = 0; i < w->S; i += 4) {
-            int64_t at = 0;
-            for (; at + 2 * W <= Q; at += 2 * W)
-                NAMED(outer_group)(2, many, Q, a + i, n + at, w->total + i * Q + at);
-            if (at < Q) NAMED(outer_group)(1, many, Q, a + i, n + at, w->total + i * Q + at);
+FC_INLINE void NAMED(count)(const int lanes, NAMED(emitter) * w) {
+    const int64_t N = NAMED(cells)(lanes, w), Q = w->Q, T = w->T[0], by = lanes ? W : 1;
+    for (int l = 0; l < w->n; l++) {
+        if (NAMED(holds)(lanes, w->held & w->numbers, l)) {
+            for (int64_t j = 0; j < w->S; j++) {
+                w->begun[j] += (double)w->p[j * by + l];
+                w->ended[j] += (double)w->last[j * by + l];
+            }
+        } else {
+            for (int64_t k = l; k < T * N; k += by) w->a[k] = w->n_t[k] = 0;
         }
     }
-    for (int64_t j = 0; j < w->S; j++) {
-        w->first[j] += (double)w->begun[j];
-        w->last[j] += (double)w->ended[j];
+    for (int64_t first = 0; first < T - 1; first += RUN) {
+        const int64_t many = T - 1 - first < RUN ? T - 1 - first : RUN;
+        const REAL *const a = w->a + first * N, *const n = w->n_t + (first + 1) * N;
+        for (int64_t i = 0; i < w->S; i += 4)
+            for (int64_t at = 0; at < N / W;) {
+                double *const total = w->total + i * Q + at * (lanes ? 1 : W);
+                const REAL *const x = a + i * by, *const y = n + at * W;
+                if (lanes)
+                    NAMED(outer_group)(1, 4, many, N, Q, x, y, total);
+                else if (at + 2 <= N / W)
+                    NAMED(outer_group)(0, 2, many, N, Q, x, y, total);
+                else
+                    NAMED(outer_group)(0, 1, many, N, Q, x, y, total);
+                at += lanes ? 4 : 2;
+            }
     }
 }
 
 static void NAMED(hand_over)(const NAMED(emitter) * w, const fc_emission_sums *sums) {
     if (!w->used) return;
     const int64_t S = w->S, Q = w->Q;
-    for (int64_t i = 0; i < S && sums->arc != NULL; i++)
+    for (int64_t i = 0; i < S; i++) {
         for (int64_t j = 0; j < S; j++)
             sums->arc[i * S + j] += w->total[i * Q + j] * (double)w->from[i * Q + j];
-    for (int64_t j = 0; j < S && sums->begin != NULL; j++) {
-        sums->begin[j] += w->first[j];
-        sums->end[j] += w->last[j];
+        sums->begin[i] += w->begun[i];
+        sums->end[i] += w->ended[i];
     }
-}
-
-/* One sentence, forward and backward; the backward pass checks that no significant term has
-   underflowed. */
-static int NAMED(sums)(NAMED(emitter) * w, int64_t b, const fc_emission_sums *sums, int *fine) {
-    const int64_t T = w->rows->length[b], place = sums->start != NULL ? sums->start[b] : 0;
-    if (!NAMED(forward)(w, w->rows->start[b], T, sums->log_z + b, fine)) return 0;
-    if (!NAMED(backward)(w, T, sums, place)) return 0;
-    if (sums->arc != NULL) NAMED(count)(w, T);
-    return 1;
 }
 
 /* --- Spans of given labels ------------------------------------------------------------------- */
 
-static void NAMED(load_spans)(NAMED(emitter) * w, const fc_span_reading *r) {
-    const int64_t S = w->S, Q = w->Q, L = r->L;
-    const int32_t *label = w->m->label;
-    for (int64_t k = 0; k < S * Q; k++) w->opening[k] = w->closing[k] = 0;
-    for (int64_t i = 0; i < S; i++)
-        for (int64_t j = 0; j < S; j++) {
-            const int64_t pair = label[i] * L + label[j];
-            if (r->begins[pair]) w->opening[j * Q + i] = w->into[j * Q + i];
-            if (!r->continues[pair]) w->closing[i * Q + j] = w->from[i * Q + j];
-        }
-}
-
 /* P of the span start .. end - 1 of the states `mine` of its type. */
-static double NAMED(span)(const NAMED(emitter) * w, const fc_span_reading *r, int64_t T,
-                          int64_t start, int64_t end, int64_t many, const int32_t *mine) {
+static double NAMED(span)(const NAMED(emitter) * w, const fc_span_reading *r, int64_t start,
+                          int64_t end, int64_t many, const int32_t *mine) {
     const int64_t Q = w->Q;
     const int32_t *label = w->m->label;
     REAL v[FC_MAX_EMITTERS], next[FC_MAX_EMITTERS];
     for (int64_t k = 0; k < many; k++) {
         const int64_t j = mine[k];
-        const REAL into = start > 0 ? NAMED(dot)(Q, w->a + (start - 1) * Q, w->opening + j * Q)
+        const REAL into = start > 0
+                              ? NAMED(sum)(0, w, w->a + (start - 1) * Q, w->opening + j * Q)[0]
                           : r->first[label[j]] ? w->initial[j]
                                                : 0;
         v[k] = into * w->scale[start] * w->e[start * Q + j];
@@ -562,33 +757,86 @@ static double NAMED(span)(const NAMED(emitter) * w, const fc_span_reading *r, in
     for (int64_t k = 0; k < many; k++) {
         const int64_t j = mine[k];
         if (!r->last[label[j]] || !(v[k] > 0)) continue;
-        const REAL after =
-            end < T ? NAMED(dot)(Q, w->closing + j * Q, w->n + end * Q) : w->ending[j];
+        const REAL after = end < w->T[0] ? NAMED(sum)(0, w, w->closing + j * Q, w->n_t + end * Q)[0]
+                                         : w->ending[j];
         total += (double)v[k] * (double)after;
     }
     return total < 1.0 ? total : 1.0;
 }
 
-static NAMED(emitter)
-    NAMED(laid_out)(const fc_emitter *m, const fc_rows *rows, int64_t longest, double *work) {
-    NAMED(emitter) w = {.m = m, .rows = rows, .S = m->S, .Q = (m->S + W - 1) / W * W};
-    const int64_t Q = w.Q, whole = (m->S + 3) / 4 * 4 * Q, T = longest + 1;
+static void NAMED(probabilities)(const NAMED(emitter) * w, const span_job *job) {
+    int64_t n = w->number[0] > job->first ? job->ends[w->number[0] - 1] : 0;
+    for (; n < job->ends[w->number[0]]; n++) {
+        const int32_t *one = job->span + 3 * n;
+        const int64_t mine = job->bounds[one[2]], many = job->bounds[one[2] + 1] - mine;
+        job->probability[n] = NAMED(span)(w, job->reading, one[0], one[1], many, job->mine + mine);
+    }
+}
+
+/* Sentences, forward and backward; the backward pass checks that no significant term has underflowed. */
+FC_INLINE void NAMED(sums_in)(const int lanes, NAMED(emitter) * w, const fc_emission_sums *sums) {
+    NAMED(forward)(lanes, w);
+    NAMED(backward)(lanes, w, sums);
+    if (sums->arc != NULL) NAMED(count)(lanes, w);
+}
+
+static void NAMED(sums)(NAMED(emitter) * w, int n, const int64_t *numbers,
+                        const fc_emission_sums *sums, const span_job *job, outcome *found) {
+    if (!w->used) NAMED(load_sums)(w, job);
+    NAMED(take_up)(w, n, numbers);
+    if (n > 1)
+        NAMED(sums_in)(1, w, sums);
+    else
+        NAMED(sums_in)(0, w, sums);
+    for (int l = 0; l < n; l++) {
+        found[l].value = sums->log_z[numbers[l]] = fc_value(w->log_z[l]);
+        found[l].exact = NAMED(holds)(n > 1, w->held, l);
+        found[l].fine = NAMED(holds)(n > 1, w->numbers, l);
+    }
+    if (job != NULL && found->exact && found->fine) NAMED(probabilities)(w, job);
+}
+
+/* --- Memory ---------------------------------------------------------------------------------- */
+
+/* Numbers of all tokens of sentences that are processed together. */
+static int64_t NAMED(of_tokens)(const fc_emitter *m, int64_t longest, int64_t sentences) {
+    const int64_t Q = (m->S + UNIT - 1) / UNIT * UNIT, P = (m->S + 3) / 4 * 4;
+    const int64_t alone = (longest + 1) * (3 * Q + 1);
+    const int64_t lanes = ((longest < BLOCK ? longest : BLOCK) + 1) * (2 * P + 1) * W;
+    return lanes > alone && m->S <= MOST_IN_LANES && sentences > 1 ? lanes : alone;
+}
+
+static int64_t NAMED(work)(const fc_emitter *m, int64_t longest, int64_t sentences) {
+    const int64_t Q = (m->S + UNIT - 1) / UNIT * UNIT;
+    const int64_t reals = (5 * Q + 3 + 7 * W) * Q + NAMED(of_tokens)(m, longest, sentences) + 64;
+    return (reals * (int64_t)sizeof(REAL) + 7) / 8 + Q * Q + 2 * Q;
+}
+
+static NAMED(emitter) NAMED(laid_out)(const fc_emitter *m, const fc_rows *rows, double *work) {
+    NAMED(emitter) w = {.m = m, .rows = rows, .S = m->S};
+    const int64_t Q = (m->S + UNIT - 1) / UNIT * UNIT;
+    w.Q = Q;
+    w.P = (m->S + 3) / 4 * 4;
     w.identity = m->S == m->L;
     for (int64_t j = 0; j < m->S; j++) w.identity &= m->label[j] == j;
+    for (int l = 0; l < W; l++) w.edge[l] = Q - W + l < m->S ? -1 : 0;
     w.total = work;
-    w.first = w.total + whole;
-    w.last = w.first + Q;
-    REAL *f = (REAL *)(void *)(w.last + Q);
+    w.begun = w.total + Q * Q;
+    w.ended = w.begun + Q;
+    REAL *f = (REAL *)(void *)(w.ended + Q);
     f += (64 - (uintptr_t)f % 64) % 64 / sizeof(REAL); /* whole cache lines */
-    REAL **part[] = {&w.into,  &w.from,   &w.open, &w.opening, &w.closing, &w.initial, &w.final,
-                     &w.row,   &w.reach,  &w.next, &w.b,       &w.other,   &w.most,    &w.begun,
-                     &w.ended, &w.ending, &w.a,    &w.e,       &w.n,       &w.scale};
-    for (int k = 0; k < 20; k++) {
+    REAL **part[] = {&w.into,  &w.from,   &w.open, &w.opening, &w.closing, &w.initial,
+                     &w.final, &w.ending, &w.y,    &w.row,     &w.reach,   &w.b,
+                     &w.most,  &w.p,      &w.last, &w.tokens};
+    for (int k = 0; k < 16; k++) {
         *part[k] = f;
-        f += k < 5 ? whole : k < 16 ? Q : k < 19 ? T * Q : T;
+        f += k < 5 ? Q * Q : k < 8 ? Q : Q * W;
     }
     return w;
 }
 
 #undef VEC
 #undef MASK
+#undef AT
+#undef CONST_AT
+#undef ALL

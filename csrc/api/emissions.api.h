@@ -52,8 +52,9 @@ typedef struct {
     const uint8_t *last;      /* [L] a span may end with the label */
 } fc_span_reading;
 
-/* Doubles of scratch for sentences of up to `longest` tokens. */
-int64_t fc_emission_work(const fc_emitter *emitter, int64_t longest);
+/* Doubles of scratch for the sentences first .. last - 1. */
+int64_t fc_emission_work(const fc_emitter *emitter, const fc_rows *rows, int64_t first,
+                         int64_t last);
 
 /* Checks sizes and indices once; the other functions do not repeat the checks. */
 fc_status fc_check_emissions(const fc_emitter *emitter, const fc_rows *rows, int64_t *where);

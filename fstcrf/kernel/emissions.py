@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs, Ragged
-from fstcrf.errors import KernelError, NumericError
+from fstcrf.errors import KernelError, NumericError, TooLargeError
 from fstcrf.kernel.machines import allocated
 from fstcrf.kernel.native import (
     CALL_STEPS,
@@ -367,11 +367,14 @@ class EmissionRows:
     # --- How it is asked ----------------------------------------------------------------------
 
     def _work(self, first: int, last: int) -> CData:
-        longest = int(np.maximum.reduce(self.lengths[first:last], initial=0))
-        size = int(lib.fc_emission_work(self._emitter, longest))
-        states = len(self.emitter.label)
-        what = f"a sentence of {longest:,} tokens, {states:,} states at each"
-        return ffi.from_buffer("double[]", allocated(size, what, longest))
+        size = int(lib.fc_emission_work(self._emitter, self._view, first, last))
+        try:
+            return ffi.from_buffer("double[]", allocated(size, "scores", 0))
+        except TooLargeError:
+            longest, states = int(self.lengths[first:last].max()), len(self.emitter.label)
+            what = f"a sentence of {longest:,} tokens, {states:,} states at each"
+            allocated(size, what, longest)
+            raise
 
     def _portions(self) -> Iterator[tuple[int, int]]:
         """Yield runs of about equal numbers of tokens that keep calls short."""

@@ -123,12 +123,8 @@ void emissions(void) {
     fc_emitter e = {.S = S, .L = L, .label = label, .arc = values(S * S)};
     e.initial = values(S), e.final = values(S);
     if (fc_check_emissions(&e, &rows, &where) != FC_OK) return;
-    int64_t longest = 0, tokens = 0;
-    for (int64_t b = 0; b < B; b++) {
-        place[b] = tokens, tokens += length[b];
-        longest = length[b] > longest ? length[b] : longest;
-    }
-    double *work = NEW(double, fc_emission_work(&e, longest)), *score = NEW(double, B);
+    for (int64_t b = 0, tokens = 0; b < B; b++) place[b] = tokens, tokens += length[b];
+    double *work = NEW(double, fc_emission_work(&e, &rows, 0, B)), *score = NEW(double, B);
     int32_t *path = NEW(int32_t, B *T);
     fc_emission_best(&e, &rows, 0, B, place, path, score, work, &where);
     fc_emission_sums sums = {.log_z = score, .left = NEW(uint8_t, B), .size = rows.size};
