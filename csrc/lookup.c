@@ -139,6 +139,19 @@ static void find_run(const run *r, const all_codes *codes, int64_t reach, int64_
     }
 }
 
+/* Drops the entries of rows [N][F] that are -1, in place. */
+static void compact(int64_t N, int64_t F, int32_t *rows, int64_t *indptr) {
+    int64_t at = indptr[0] = 0;
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t f = 0; f < F; f++) {
+            const int32_t row = rows[n * F + f];
+            rows[at] = row;
+            at += row >= 0;
+        }
+        indptr[n + 1] = at;
+    }
+}
+
 static fc_status check_families(int64_t K, int64_t reach, int64_t F, const fc_family *families,
                                 int64_t *where) {
     for (int64_t f = 0; f < F; f++) {
@@ -161,7 +174,7 @@ static fc_status check_families(int64_t K, int64_t reach, int64_t F, const fc_fa
 
 fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t stride,
                        const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
-                       int32_t *rows, int64_t *where) {
+                       int32_t *rows, int64_t *indptr, int64_t *where) {
     *where = 0;
     if (B < 0 || reach < 0 || offsets[0] < 0 || offsets[B] > stride) return FC_EINVAL;
     for (int64_t b = 0; b < B; b++)
@@ -176,13 +189,14 @@ fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t str
         measure(&r, offsets, &sentence);
         find_run(&r, &all, reach, F, families, rows + (r.first - all.begin) * F);
     }
+    if (indptr != NULL) compact(all.end - all.begin, F, rows, indptr);
     return FC_OK;
 }
 
 fc_status fc_find_rows_at(int64_t M, const int64_t *token, const int32_t *before,
                           const int32_t *after, const int32_t *own, int64_t K, int64_t stride,
                           const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
-                          int32_t *rows, int64_t *where) {
+                          int32_t *rows, int64_t *indptr, int64_t *where) {
     *where = 0;
     if (M < 0 || reach < 0) return FC_EINVAL;
     for (int64_t i = 0; i < M; i++)
@@ -200,6 +214,7 @@ fc_status fc_find_rows_at(int64_t M, const int64_t *token, const int32_t *before
         memcpy(r.after, after + r.first, (size_t)r.size * sizeof *after);
         find_run(&r, &all, reach, F, families, rows + r.first * F);
     }
+    if (indptr != NULL) compact(M, F, rows, indptr);
     return FC_OK;
 }
 
@@ -236,21 +251,6 @@ fc_status fc_check_keys(int64_t n, const uint64_t *key, int64_t M, const int64_t
         int64_t beyond = 0;
         for (int64_t k = 0; k < n; k++) beyond += (key[k] >> shift & mask) >= end;
         if (beyond) return fail(FC_EINVAL, m, where);
-    }
-    return FC_OK;
-}
-
-fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *indptr,
-                          int32_t *index) {
-    int64_t at = 0;
-    if (N < 0 || F < 0) return FC_EINVAL;
-    indptr[0] = 0;
-    for (int64_t n = 0; n < N; n++) {
-        for (int64_t f = 0; f < F; f++) {
-            index[at] = rows[n * F + f];
-            at += rows[n * F + f] >= 0;
-        }
-        indptr[n + 1] = at;
     }
     return FC_OK;
 }

@@ -499,3 +499,55 @@ fc_status fc_counts(const fc_machine *machine, int64_t B, const int64_t *offsets
     }
     return FC_OK;
 }
+
+/* --- One sentence ----------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(tensor) <= FC_HEAD * sizeof(double), "the memory of a sentence has its tensors");
+
+/* The tensor of paths or of sums, with the tables of the machine. */
+static tensor *kept_tensor(fc_sentence *s, int sums) {
+    tensor *m = (tensor *)(void *)s->work[sums];
+    double *after = s->work[sums] + FC_HEAD + s->room;
+    if (!s->loaded[sums]) lay_out_tensor(m, s->machine, s->room, after);
+    s->loaded[sums] = 1;
+    m->forgets = !sums;
+    return m;
+}
+
+static void rank(fc_sentence *s, tensor *m, int64_t N) {
+    double top;
+    queue h;
+    lay_out_queue(&h, m, s->n, N, s->queue);
+    h.within = s->within, h.floor = FC_NEVER, h.stamp = 1, s->count = 0;
+    if (backward(m, MAX_PLUS, 0, N, &top) == DONE)
+        s->count = walk_nbest(m, &h, 0, N, s->n, N, s->ranked, s->score);
+}
+
+fc_status fc_ask_sentence(fc_sentence *s, int64_t N, int64_t n_index, const int64_t *indptr,
+                          const int32_t *index, const float *value, int64_t wanted, int reversed) {
+    const fc_machine *machine = s->machine;
+    s->where = 0;
+    if (N < 0 || N > s->room || !is_line(machine) || machine->factors != 1) return FC_EINVAL;
+    fc_status status = fc_check_rows(N, s->packed->R, n_index, indptr, index, &s->where);
+    if (status == FC_OK)
+        status = fc_gather_packed(N, s->packed, indptr, index, value, machine->S, reversed, s->node,
+                                  s->posterior);
+    if (status == FC_OK && fc_first_invalid(N * machine->S, s->node) >= 0) status = FC_ENUMERIC;
+    s->total[0] = s->total[1] = machine->empty;
+    if (status != FC_OK || N == 0) return status;
+    const answers out = {.weight = 1.0, .node = {s->posterior}};
+    semiring K;
+    double top;
+    outcome sums = DONE;
+    if (wanted & FC_PATH) {
+        tensor *m = kept_tensor(s, 0);
+        backward(m, MAX_PLUS, 0, N, &top);
+        s->total[0] = walk_best(m, 0, N, s->path, (int32_t *)(s->work[0] + FC_HEAD));
+    }
+    if (wanted & FC_RANKED) rank(s, kept_tensor(s, 0), N);
+    if (wanted & FC_POSTERIOR)
+        sums = sentence_marginals(kept_tensor(s, 1), 0, N, FC_AUTO, s->total + 1, &out);
+    else if (wanted & FC_LOG_Z)
+        sums = backward_sums(kept_tensor(s, 1), 0, N, FC_AUTO, &K, s->total + 1);
+    return sums == LOST ? FC_ERANGE : FC_OK;
+}

@@ -53,8 +53,8 @@ FC_INLINE void ask(const fc_packed *packed, int32_t p) {
 }
 
 fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *indptr,
-                           const int32_t *index, const float *value, int64_t S, double *out,
-                           double *sum) {
+                           const int32_t *index, const float *value, int64_t S, int reversed,
+                           double *out, double *sum) {
     if (N < 0 || packed->W < FC_LANES || packed->W % FC_LANES != 0 || S < 0 || S > packed->W)
         return FC_EINVAL;
     const int64_t W = packed->W, last = indptr[N];
@@ -79,7 +79,7 @@ fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *in
             for (int64_t j = 0; j < lists; j++) add_entries(packed->entry + list[j], scale[j], sum);
             add_rows(W, rows, row, factor, packed->table, sum);
         }
-        memcpy(out + n * S, sum, (size_t)S * sizeof *out);
+        memcpy(out + (reversed ? N - 1 - n : n) * S, sum, (size_t)S * sizeof *out);
     }
     return FC_OK;
 }

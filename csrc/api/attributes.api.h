@@ -38,15 +38,17 @@ fc_status fc_fill_slots(int64_t n, const uint64_t *key, const int32_t *row, int6
 fc_status fc_check_keys(int64_t n, const uint64_t *key, int64_t M, const int64_t *width,
                         const int64_t *limit, int64_t *where);
 
-/* The row of each family at each token. It is -1 if a string is missing or the attribute unknown.
+/* The row of each family at each token. It is -1 if a string is missing or the attribute unknown. With
+ * `indptr`, these entries are dropped: token n has the rows indptr[n] .. indptr[n + 1] - 1.
  *   offsets [B + 1]        sentences, as in fc_batch, but from any token on
  *   codes   [K][stride]    string id of each token in K columns, -1 if unknown. Ids below 2 * reach are
  *                          pads: first the pads before the sentence, by distance, then the pads after
  *                          it
- *   rows    [tokens][F]    out */
+ *   rows    [tokens][F]    out
+ *   indptr  [tokens + 1]   out, or NULL */
 fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t stride,
                        const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
-                       int32_t *rows, int64_t *where);
+                       int32_t *rows, int64_t *indptr, int64_t *where);
 
 /* The same for the listed tokens. Each brings its own string ids in place of the ids in `codes`; its
  * neighbours keep theirs.
@@ -58,9 +60,4 @@ fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t str
 fc_status fc_find_rows_at(int64_t M, const int64_t *token, const int32_t *before,
                           const int32_t *after, const int32_t *own, int64_t K, int64_t stride,
                           const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
-                          int32_t *rows, int64_t *where);
-
-/* Converts the rows to sparse rows: drops the entries that are -1.
- *   indptr [N + 1] out    index [indptr[N]] out, room for N * F */
-fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *indptr,
-                          int32_t *index);
+                          int32_t *rows, int64_t *indptr, int64_t *where);

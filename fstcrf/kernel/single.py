@@ -6,16 +6,16 @@ dominates for short sentences.
 
 from __future__ import annotations
 
-from array import array
+from threading import local
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs, Singles
+from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
-from fstcrf.kernel.native import array_in, check, ffi, lib
-from fstcrf.kernel.rows import PackedTable
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.rows import PackedTable, SentenceRows
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -30,11 +30,9 @@ else:  # a tagger without a grammar does not import them
 MOST_ALONE = 1 << 20
 """Largest number of joint states, over all tokens, of a sentence whose scratch is kept."""
 
-_INTS = ffi.typeof("int32_t[]")
 # Python finds a name of the module sooner than an attribute of another module.
-_NULL, _from_buffer, _unpack = ffi.NULL, ffi.from_buffer, ffi.unpack
-_check_rows, _gather = lib.fc_check_rows, lib.fc_gather_packed
-_first_invalid, _best = lib.fc_first_invalid, lib.fc_machine_best
+_NULL, _unpack, _ask = ffi.NULL, ffi.unpack, lib.fc_ask_sentence
+_INTS, _from_buffer, _PATH = ffi.typeof("int32_t[]"), ffi.from_buffer, lib.FC_PATH
 
 
 class SentenceGraph:
@@ -42,193 +40,124 @@ class SentenceGraph:
 
     The first S columns of the table are the states. The graph has S states, and arc potentials
     that all tokens share. With `mirrored`, the graph reads a sentence from its last token to its
-    first.
+    first, and so are the tokens of potentials and probabilities.
+
+    All questions raise a ShapeError for bounds or rows out of range, and a NumericError for
+    potentials that are not finite or too large.
     """
 
     def __init__(self, table: PackedTable, graph: Graph, *, mirrored: bool = False) -> None:
         self._rows, self._width = len(table.place), table.table.shape[1]
-        self._states, self._arcs = graph.n_states, graph.n_arcs
+        self._states = graph.n_states
         if graph.per_token or self._states > self._width:
             raise ShapeError(f"shared arcs of at most {self._width} states are expected")
         self._packed, weights = table.view()
         self._machine, scores = graph_view(graph)
         self._machine.factors = 1
-        self._factor = ffi.new("fc_factor *", {"rows": 1, "width": self._states, "moving": 1})
-        self._memory = weights, scores  # memory that the structures point into
+        self._tables = weights, scores  # memory that the structures point into
         self._mirrored = mirrored
-        self._unused: list[_Scratch] = []  # one for each thread that has called at the same time
+        self._kept = local()  # memory of each thread
 
-    def best_of(self, bounds: list[int], rows: list[int], value: Singles | None) -> list[int]:
-        """Return the best path of a sentence, as `viterbi` of its `potentials`, in less time.
-
-        Parameters
-        ----------
-        bounds : list of int
-            Bounds of the rows of each token, [T + 1].
-        rows : list of int
-            Rows of the table.
-        value : float32 [len(rows)], optional
-            Value of each row; ones if absent.
-
-        Raises
-        ------
-        ShapeError
-            Bounds or rows out of range.
-        NumericError
-            A potential is not finite, or too large.
-        """
-        n, size, states = len(bounds) - 1, len(rows), self._states
-        try:
-            scratch = self._unused.pop()
-        except IndexError:
-            scratch = self._scratch(n)
-        if scratch.tokens < n:
-            scratch = self._scratch(n)
-        indptr, index = scratch.indptr, _from_buffer(_INTS, array("i", rows))
-        indptr[0 : n + 1] = bounds
-        values = _NULL if value is None else array_in(value, np.float32, (size,), "value")
-        node, where = scratch.node, scratch.where
-        if _check_rows(n, self._rows, size, indptr, index, where):
-            raise ShapeError(f"{n} tokens, rows of {self._rows} attributes: entry {where[0]}")
-        status = _gather(n, self._packed, indptr, index, values, states, node, scratch.sums)
-        if status or _first_invalid(n * states, node) >= 0:
-            check(status or lib.FC_ENUMERIC, "potentials of the sentence")
-        if self._mirrored and n > 1:
-            scratch.reverse(n)
-        scratch.offsets[1] = n
-        check(_best(*scratch.call), "viterbi")
-        path: list[int] = _unpack(scratch.path, n)
-        if n * states <= MOST_ALONE:
-            self._unused.append(scratch)
+    def labels(self, sentence: SentenceRows) -> list[int]:
+        """Return the best path of a sentence, as `viterbi` of its `potentials`, in less time."""
+        path: list[int] = _unpack(self._run(sentence, _PATH).path, len(sentence[0]) - 1)
         return path[::-1] if self._mirrored else path
 
-    def _scratch(self, tokens: int) -> _Scratch:
-        """Return memory for sentences of up to this number of tokens, or a few more."""
-        room = 1 << max(4, (tokens - 1).bit_length())
-        return _Scratch(self._machine, self._factor, room, self._width)
+    def best(self, sentence: SentenceRows) -> tuple[list[int], float, float]:
+        """Return the best path of a sentence, its score and log Z."""
+        view = self._run(sentence, lib.FC_PATH | lib.FC_LOG_Z).view
+        return (_unpack(view.path, len(sentence[0]) - 1), *view.total)
 
-    def potentials(self, indptr: Longs, index: Ints, value: Singles | None) -> Floats:
-        """Return the sums of the table's rows, float64 [T, S]; values are ones when absent."""
-        n, size = len(indptr) - 1, len(index)
-        bounds = array_in(indptr, np.int64, (n + 1,), "indptr")
-        rows = array_in(index, np.int32, (size,), "index")
-        where = ffi.new("int64_t *")
-        if lib.fc_check_rows(n, self._rows, size, bounds, rows, where) != lib.FC_OK:
-            raise ShapeError(f"rows of {n} tokens over {self._rows} attributes: entry {where[0]}")
-        out, scratch = np.empty((n, self._states)), np.empty(self._width)
-        status = lib.fc_gather_packed(
-            n,
-            self._packed,
-            bounds,
-            rows,
-            ffi.NULL if value is None else array_in(value, np.float32, (size,), "value"),
-            self._states,
-            ffi.from_buffer("double[]", out),
-            ffi.from_buffer("double[]", scratch),
-        )
-        check(status, "rows times packed table")
-        return out
-
-    def viterbi(self, node: Floats) -> Ints:
-        """Return the best path of one sentence, int32 [T]; ties as in `graphs.viterbi`."""
-        inputs, work, _keep = self._sentence(node)
-        path = np.empty(len(node), dtype=np.int32)
-        score = ffi.new("double[1]")
-        status = lib.fc_machine_best(*inputs, ffi.from_buffer("int32_t[]", path), score, work)
-        check(status, "viterbi")
-        return path
-
-    def best(self, node: Floats) -> tuple[Ints, float, float]:
-        """Return the best path of one sentence, int32 [T], its score and log Z."""
-        inputs, work, _keep = self._sentence(node)
-        path, sums = np.empty(len(node), dtype=np.int32), ffi.new("double[2]")
-        status = lib.fc_machine_best(*inputs, ffi.from_buffer("int32_t[]", path), sums, work)
-        check(status, "best path")
-        where = ffi.new("int64_t *")
-        status = lib.fc_machine_log_partition(*inputs, lib.FC_AUTO, sums + 1, work, where)
-        check(status, "log Z")
-        return path, sums[0], sums[1]
-
-    def nbest(self, node: Floats, n: int, within: float) -> tuple[list[float], Ints]:
-        """Return the scores of the n best paths, falling, and the paths, int32 [n, T].
+    def nbest(
+        self, sentence: SentenceRows, n: int, within: float
+    ) -> tuple[list[float], Ints, float]:
+        """Return the scores of the n best paths, falling, the paths, int32 [n, T], and log Z.
 
         Paths that score at least `within` less than the best one are left out: there may be fewer.
         """
-        inputs, work, _keep = self._sentence(node)
-        path, count = np.empty((n, len(node)), dtype=np.int32), ffi.new("int64_t *")
-        score = ffi.new("double[]", n)
-        queue = np.empty(lib.fc_queue_size(inputs[0], n, len(node)))
-        status = lib.fc_machine_nbest(
-            *(*inputs, n, ffi.NULL, within, ffi.from_buffer("int32_t[]", path), score, count),
-            *(work, ffi.from_buffer("double[]", queue)),
+        tokens = len(sentence[0]) - 1
+        scratch, path = self._memory(tokens), np.empty((n, tokens), dtype=np.int32)
+        queue = np.empty(lib.fc_queue_size(self._machine, n, tokens))
+        view, score = scratch.view, ffi.new("double[]", n)
+        view.n, view.within, view.score = n, within, score
+        view.ranked, view.queue = array_out(path), array_out(queue)
+        self._run(sentence, lib.FC_RANKED | lib.FC_LOG_Z, scratch)
+        return _unpack(score, view.count), path, view.total[1]
+
+    def posterior(self, sentence: SentenceRows) -> tuple[float, list[list[float]]]:
+        """Return log Z of a sentence, and the probability of each state at each token."""
+        view = self._run(sentence, lib.FC_POSTERIOR).view
+        return view.total[1], self._tokens(view.posterior, sentence)
+
+    def potentials(self, sentence: SentenceRows) -> list[list[float]]:
+        """Return the sum of each token's rows, of each state."""
+        return self._tokens(self._run(sentence, 0).view.node, sentence)
+
+    def _tokens(self, numbers: CData, sentence: SentenceRows) -> list[list[float]]:
+        """Return the numbers of each token."""
+        states = self._states
+        flat = _unpack(numbers, (len(sentence[0]) - 1) * states)
+        return [flat[i : i + states] for i in range(0, len(flat), states)]
+
+    def _run(self, sentence: SentenceRows, wanted: int, own: _Scratch | None = None) -> _Scratch:
+        """Return memory of this thread with the results for a sentence."""
+        bounds, rows, value = sentence
+        tokens, index = len(bounds) - 1, _from_buffer(_INTS, rows)
+        kept: _Scratch = getattr(self._kept, "scratch", _NONE)
+        scratch, size = own or kept, len(index)
+        if scratch.room < tokens:
+            scratch = self._memory(tokens)
+        starts: object = bounds
+        if not isinstance(bounds, list):
+            starts = array_in(bounds, np.int64, bounds.shape, "indptr")
+        status = _ask(
+            scratch.view,
+            tokens,
+            size,
+            starts,  # type: ignore[arg-type]  # a list becomes an array
+            index,
+            _NULL if value is None else array_in(value, np.float32, (size,), "value"),
+            wanted,
+            self._mirrored,
         )
-        check(status, "n best paths")
-        return ffi.unpack(score, count[0]), path
+        if status:
+            if status == lib.FC_EINVAL:
+                rows_of = f"{tokens} tokens, rows of {self._rows} attributes"
+                raise ShapeError(f"{rows_of}: entry {scratch.view.where}")
+            check(status, "potentials of the sentence")
+        return scratch
 
-    def forward_backward(self, node: Floats) -> tuple[float, Floats]:
-        """Return log Z and the probability of each state, float64 [T, S], for one sentence."""
-        inputs, work, _keep = self._sentence(node)
-        log_z, where = ffi.new("double[1]"), ffi.new("int64_t *")
-        posterior = np.empty_like(node)
-        status = lib.fc_machine_marginals(
-            *inputs,
-            lib.FC_AUTO,
-            ffi.NULL,
-            log_z,
-            [ffi.from_buffer("double[]", posterior)],
-            *(ffi.NULL, ffi.NULL, ffi.NULL),
-            work,
-            where,
-        )
-        check(status, "forward_backward")
-        return log_z[0], posterior
-
-    def _sentence(self, node: Floats) -> tuple[tuple[CData, int, CData], CData, object]:
-        """Return the first arguments of C calls, scratch, and the memory they point into.
-
-        All belong to one call: threads may call at once.
-        """
-        rows = array_in(node, np.float64, (len(node), self._states), "node")
-        if lib.fc_first_invalid(node.size, rows) >= 0:
-            check(lib.FC_ENUMERIC, "potentials of the sentence")
-        offsets = ffi.new("int64_t[2]", [0, len(node)])
-        factor = ffi.new("fc_factor *", self._factor[0])
+    def _memory(self, tokens: int) -> _Scratch:
+        """Return this thread's memory for sentences of up to this number of tokens, or more."""
+        kept: _Scratch = getattr(self._kept, "scratch", _NONE)
+        if kept.room >= tokens:
+            return kept
+        room, states = 1 << max(4, (tokens - 1).bit_length()), self._states
         machine = ffi.new("fc_machine *", self._machine[0])
-        factor.value, machine.factor = rows, factor
-        work = np.empty(lib.fc_machine_work(machine, 1, len(node)))
-        return (machine, 1, offsets), ffi.from_buffer("double[]", work), (factor, rows)
+        node, path = ffi.new("double[]", room * states), ffi.new("int32_t[]", room)
+        sizes = {"rows": 1, "width": states, "moving": 1}
+        machine.factor = factor = ffi.new("fc_factor *", {**sizes, "value": node})
+        size = lib.FC_HEAD + int(lib.fc_machine_work(machine, 1, room))
+        work = [ffi.new("double[]", size) for _ in range(2)]
+        posterior = ffi.new("double[]", max(room * states, self._width))
+        parts = {"node": node, "work": work, "path": path, "posterior": posterior}
+        parts |= {"machine": machine, "packed": self._packed, "room": room}
+        scratch = _Scratch(room, ffi.new("fc_sentence *", parts), path, (factor, parts))
+        if tokens * states <= MOST_ALONE:
+            self._kept.scratch = scratch
+        return scratch
 
 
-class _Scratch:
-    """The structures and the memory that the best path of a sentence needs in C.
+class _Scratch(NamedTuple):
+    """Memory for the questions about a sentence."""
 
-    `node` and `path` have room for `tokens` tokens. It is for one thread at a time.
-    """
+    room: int  # tokens
+    view: CData
+    path: CData
+    memory: object  # that the view points into
 
-    __slots__ = (
-        *("call", "factor", "indptr", "node", "offsets", "path", "sums", "tokens", "values"),
-        "where",
-    )
 
-    def __init__(self, machine: CData, factor: CData, tokens: int, width: int) -> None:
-        self.tokens = tokens
-        self.factor = ffi.new("fc_factor *", factor[0])
-        machine = ffi.new("fc_machine *", machine[0])
-        self.values: Floats = np.empty((tokens, self.factor.width))
-        self.node = array_in(self.values, np.float64, self.values.shape, "node")
-        self.factor.value, machine.factor = self.node, self.factor
-        self.sums = ffi.new("double[]", width)
-        self.path, self.indptr = ffi.new("int32_t[]", tokens), ffi.new("int64_t[]", tokens + 1)
-        self.where, self.offsets = ffi.new("int64_t *"), ffi.new("int64_t[2]")
-        work = ffi.new("double[]", int(lib.fc_machine_work(machine, 1, tokens)))
-        # the arguments of `fc_machine_best`
-        self.call = machine, 1, self.offsets, self.path, ffi.new("double[1]"), work
-
-    def reverse(self, tokens: int) -> None:
-        """Reverse the order of the first tokens."""
-        part = self.values[:tokens]
-        part[:] = part[::-1]  # NumPy copies overlapping arrays
-
+_NONE = _Scratch(-1, _NULL, _NULL, None)
 
 # --- Best paths of sentences that come one at a time ----------------------------------------------
 

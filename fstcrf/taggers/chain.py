@@ -17,7 +17,7 @@ composition](../measurements/benchmarks.md) how fast it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,22 +28,22 @@ from fstcrf import kernel
 from fstcrf.arguments import items_of, string_list, whole_number
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import CostWarning, NoPathError, OptionError, ShapeError, warn
+from fstcrf.kernel.rows import SentenceRows
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import Plan, plan_of, warn_unproven
 from fstcrf.taggers.batches import as_corpus, check_empty
-from fstcrf.taggers.chainrule import BUDGET, ChainRule, product_answer
+from fstcrf.taggers.chainrule import BUDGET, LATER, ChainRule, product_answer
 from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.prefixes import Incumbents
 from fstcrf.taggers.search import Search
 from fstcrf.taggers.stages import (
-    Stage,
     possible_lengths,
     usual_cost,
     with_tape,
     worst_cost_under_rules,
 )
-from fstcrf.text.corpus import Corpus, Sentence
+from fstcrf.text.corpus import Corpus
 from fstcrf.text.sentences import (
     Data,
     Run,
@@ -245,19 +245,19 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
 # --- The best labels of one sentence --------------------------------------------------------------
 
 _WITHIN = 2.0  # nats: labellings of the first tape further below the best are ranked late
-_LATER = 4  # maximum number of labellings of a later tape, at most the number in `Search`
 
 
 def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], ...] | None:
     """Return the best labels of one sentence, depth first with the bounds of `Search`.
 
     It exists because a `Search` of one short sentence takes several times as long, mostly to
-    assemble batches. Both return the same labels. Returns None if the sentence or the taggers need
-    a batch, or if a few labellings do not suffice to prove the best one.
+    assemble batches. Both look at the same labellings, and return the same labels. Returns None if
+    the sentence or the taggers need a batch, or if scores are tied: there rounding decides, and a
+    `Search` adds the same numbers in another order.
     """
     stages = composition._stages if composition.budget is None else ()
-    levels = [(stage, graph) for stage in stages if (graph := stage.sentence_graph) is not None]
-    if not levels or len(levels) < len(stages):
+    graphs = [graph for stage in stages if (graph := stage.sentence_graph) is not None]
+    if not graphs or len(graphs) < len(stages):
         return None
     columns = max((tagger.columns for tagger in composition.taggers), key=len)
     if any(tagger.columns != columns[: len(tagger.columns)] for tagger in composition.taggers):
@@ -265,60 +265,59 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     (read,) = as_sentences([sentence], columns)
     if not all(is_short(stage.tagger.index, read) for stage in stages):
         return None
-    _, paths = _best_after(levels, read, (), 0.0, -np.inf)
-    if paths is None:
+    rows = [stage.sentence_rows(read) for stage in stages]
+    found = _best_labels([*zip(rows, graphs, strict=True)])
+    if found is None:
         return None
     labels = {
-        stage.tagger.tape: [stage.tagger.labels[i] for i in path.tolist()]
-        for stage, path in zip(stages, paths, strict=True)
+        stage.tagger.tape: [stage.tagger.labels[i] for i in path]
+        for stage, path in zip(stages, found, strict=True)
     }
     return tuple(labels[tape] for tape in composition.tapes)
 
 
-def _best_after(
-    levels: Sequence[tuple[Stage, SentenceGraph]],
-    sentence: Sentence,
-    prefix: tuple[Ints, ...],
-    base: float,
-    least: float,
-) -> tuple[float, tuple[Ints, ...] | None]:
-    """Return the score and paths of the best labelling with a prefix that scores `base`.
+def _best_labels(
+    levels: Sequence[tuple[Callable[[Sequence[Ints]], SentenceRows], SentenceGraph]],
+) -> list[list[int]] | None:
+    """Return the best labelling of a sentence, a level for each tape; `None` if scores are tied."""
+    best, paths, open_ = -np.inf, list[list[int]](), -np.inf  # open_: of labellings not looked at
 
-    It exists as the recursion of `tag_one`, one level for each tape. Without paths, the score is
-    `least` if no labelling exceeds it, or +inf if that takes a search to decide, as do ties: there
-    rounding decides, and a `Search` adds the same numbers in another order.
-    """
-    stage, graph = levels[len(prefix)]
-    node = stage.sentence_potentials(sentence, prefix)
-    if len(prefix) == len(levels) - 1:
-        path, score, log_z = graph.best(node)
-        total = base + score - log_z
-        if _tied(total, least):
-            return np.inf, None
-        return (total, (*prefix, path)) if total > least else (least, None)
-    n, within = (_LATER, np.inf) if prefix else (BUDGET, _WITHIN)
-    scores, labellings = graph.nbest(node, n + 1, within)
-    base -= graph.best(node)[2] if prefix else 0.0  # the first log Z is the same for all labellings
-    best_score, best_paths, rank = least, None, 0
-    while True:
-        upper = scores[rank] if rank < len(scores) else scores[0] - within
-        tied = _tied(base + upper, best_score)
-        if base + upper <= best_score and not tied:
-            return best_score, best_paths
-        if tied or (rank == n and (prefix or len(levels) > 2)):
-            return np.inf, None
-        if rank == n:
-            warn_unproven(1, 1)  # the budget of a search ends here as well
-            return best_score, best_paths
-        if rank == len(scores):  # rank the labellings further below the best
-            within = np.inf
-            scores, labellings = graph.nbest(node, n + 1, within)
-            continue
-        longer = (*prefix, labellings[rank])
-        best_score, paths = _best_after(levels, sentence, longer, base + upper, best_score)
-        if best_score == np.inf:
-            return best_score, None
-        best_paths, rank = paths or best_paths, rank + 1
+    def search(prefix: tuple[Ints, ...], base: float) -> bool:
+        """Find the best labelling with a prefix that scores `base`; false if scores are tied."""
+        nonlocal best, paths, open_
+        rows_of, graph = levels[len(prefix)]
+        rows = rows_of(prefix)
+        if len(prefix) == len(levels) - 1:
+            path, score, log_z = graph.best(rows)
+            total = base + score - log_z
+            if total > best and not _tied(total, best):
+                best, paths = total, [*(labels.tolist() for labels in prefix), path]
+                return True
+            return not _tied(total, best)
+        n, within = (LATER, np.inf) if prefix else (BUDGET, _WITHIN)
+        scores, labellings, log_z = graph.nbest(rows, n + 1, within)
+        base -= log_z if prefix else 0.0  # the first log Z is the same for all labellings
+        rank = 0
+        while True:
+            ranked = rank < len(scores)
+            upper = base + (scores[rank] if ranked else scores[0] - within)
+            if upper <= best or _tied(upper, best):
+                return not _tied(upper, best)
+            if not ranked:  # rank the labellings further below the best
+                within = np.inf
+                scores, labellings, _ = graph.nbest(rows, n + 1, within)
+            elif rank == n:
+                open_ = max(open_, upper)
+                return True
+            elif search((*prefix, labellings[rank]), upper):
+                rank += 1
+            else:
+                return False
+
+    if not search((), 0.0) or _tied(open_, best):
+        return None
+    warn_unproven(int(open_ > best), 1)
+    return paths
 
 
 def _tied(score: float, other: float) -> bool:

@@ -28,6 +28,9 @@ BUDGET = 16
 
 Chosen on held-out sentences: docs/guides/cascades.md."""
 
+LATER = 4
+"""Minimum number of labellings of a later tape that are expanded for each of the earlier tapes."""
+
 WIDE_BUDGET = 64
 """The maximum under a grammar or evidence, which make the best labels less probable, and for the n
 best labellings."""

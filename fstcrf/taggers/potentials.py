@@ -19,6 +19,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
+from fstcrf.kernel.rows import SentenceRows
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.taggers.weights import Cells, WeightTable
 from fstcrf.text.corpus import Column, Corpus, Sentence
@@ -323,8 +324,8 @@ class Binding:
         weights = self._model._weights
         return lambda tokens, ids: weights.node(node.at(tokens, self._numbers, ids))
 
-    def short(self, sentence: Sentence, labels: Mapping[str, Ints]) -> Floats | None:
-        """Return the node potentials of a sentence, float64 [T, S]; `None` if it needs a corpus.
+    def short(self, sentence: Sentence, labels: Mapping[str, Ints]) -> SentenceRows | None:
+        """Return the attributes of a sentence; `None` if it needs a corpus.
 
         Parameters
         ----------
@@ -340,24 +341,24 @@ class Binding:
             if tape_ids is None:
                 return None
             ids.append(tape_ids)
-        return self.of_one(sentence, ids)
+        return self.of_one(sentence)(ids)
 
-    def of_one(self, sentence: Sentence, ids: Iterable[Ints]) -> Floats:
-        """Return the node potentials of a sentence under labels of the tapes, float64 [T, S].
+    def of_one(self, sentence: Sentence) -> Callable[[Iterable[Ints]], SentenceRows]:
+        """Return the function from labels of the tapes that the model reads to attributes.
 
-        It needs `relabels`, an `is_short` sentence and `weights.sentence_graph`.
-
-        Parameters
-        ----------
-        sentence : Sentence
-        ids : iterable of int32 [T]
-            Labels of each tape that the model reads.
+        The labels are int32 [T] for each tape. It needs `relabels` and an `is_short` sentence.
         """
-        side, graph = self._node_side, self._model._weights.sentence_graph
-        assert isinstance(side, AttributeTables) and graph  # noqa: PT018, S101 (as said above)
-        tapes = zip(self._columns, ids, strict=True)
-        others = {column: table[labels] for (column, table), labels in tapes if len(table)}
-        return graph.potentials(*side.entries(sentence, others), None)
+        side, columns = self._node_side, self._columns
+        assert isinstance(side, AttributeTables)  # noqa: S101 (as `relabels` says)
+        entries = side.entries(sentence, [column for column, table in columns if len(table)])
+
+        def rows(ids: Iterable[Ints]) -> SentenceRows:
+            tapes = zip(columns, ids, strict=True)
+            return *entries(
+                {name: table[labels] for (name, table), labels in tapes if len(table)}
+            ), None
+
+        return rows
 
     def _labels(self, tape: Tape, sentence: Sentence) -> Ints | None:
         """Return the labels of a tape in a sentence, int32 [T]; `None` for an unknown label."""
@@ -492,26 +493,25 @@ def path_alone(
 
     `labels` are the labels of tapes that the model reads, int32 [T]; other tapes are columns.
     """
-    graph, node = model._weights.sentence_graph, None
+    graph, rows = model._weights.sentence_graph, None
     if graph is None:
         return None
     if isinstance(model.index, LiteralIndex) and is_literal(sentence):
-        return graph.best_of(*model.index.of_one(sentence))
+        return graph.labels(model.index.of_one(sentence))
     if isinstance(model.index, FunctionIndex):
         parsed = with_labels(as_sentence(sentence, model.columns), model.reads, labels)
         sentence = as_sentence(parsed, model.columns)
         unchecked = [tape for tape in model.reads if tape.name not in labels]
-        computed = computed_rows(model.index, sentence, unchecked)
-        return graph.best_of(*computed) if len(sentence) else None
-    if isinstance(model.index, FeatureIndex):
+        rows = computed_rows(model.index, sentence, unchecked)
+    elif isinstance(model.index, FeatureIndex):
         sentence = as_sentence(sentence, model.columns)
-        node = bind(model, {}).short(sentence, labels)
-    if node is None:
+        rows = bind(model, {}).short(sentence, labels)
+    if rows is None:
         columns = with_labels(sentence, model.reads, labels)
         data = read_sentences(model.index, [columns], model.columns, model.reads)
-        rows = data.design(0, 1).node
-        node = graph.potentials(rows.indptr, rows.index, rows.value)
-    return graph.viterbi(node).tolist() if len(node) else None
+        design = data.design(0, 1).node
+        rows = design.indptr, design.index, design.value
+    return graph.labels(rows) or None
 
 
 _RUN_TOKENS = 2_000

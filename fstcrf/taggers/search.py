@@ -12,9 +12,9 @@ open upper bound limits the score of all labellings that were not found.
 
 Unlike a beam search, the search drops a prefix only if its upper bound shows that it is not needed.
 Unlike A*, it expands many prefixes at once: the best 16 labellings of the first tape of all open
-sentences, then 128, 1024, ... within the budget. A prefix of several tapes is a node of the
-*frontier*, with the number of labellings of the next tape already expanded, and the upper bound of
-the others. The next tagger rescores the tokens at which a prefix differs from the cascade
+sentences, then 128, 1024, ... within the budget, and fewer of a later tape for each prefix. A
+prefix of several tapes is a node of the *frontier*, with the number of labellings of the next tape
+already expanded, and the upper bound of the others. The next tagger rescores the tokens at which a prefix differs from the cascade
 (`taggers/prefixes.py`). A prefix of all tapes but the last is first scored with its best labels of
 the last tape. The search computes n of them only if this score is among the n best.
 
@@ -39,9 +39,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.lattices import Answer
-from fstcrf.taggers.chainrule import ChainRule, product_answer
+from fstcrf.taggers.chainrule import LATER, ChainRule, product_answer
 from fstcrf.taggers.prefixes import Incumbents, Prefixes, RescoringContext, keys_of, ranks
 from fstcrf.taggers.stages import with_tape
 from fstcrf.text.corpus import Corpus
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 _FIRST = 16  # labellings of the first tape in the first round; eight times more in each later round
 _WITHIN = 2.0  # nats: the first ranking omits labellings further below the best
-_INNER = 4  # labellings of a later tape for each of the first, shared by all prefixes of a sentence
 _ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
@@ -466,28 +465,20 @@ class Search:
         return self.frontier[k][0]
 
     def _expand_tape(self, k: int, wanted: int) -> None:
-        """Expand open nodes: `wanted` labellings of tape 0, `_INNER * wanted` of another tape."""
+        """Expand open nodes: `wanted` labellings of tape 0, `LATER` or more of another tape."""
         nodes = self._open_nodes(k)
         sentence, chosen = nodes.prefixes.sentence, np.arange(len(nodes))
         if self.ruled[k].hard and k:  # each ranking under the rule takes long
             order = np.lexsort((-nodes.upper, sentence))
             chosen = np.sort(order[ranks(sentence[order]) < max(_COMPLETED, wanted // 8)])
-        shares = (
-            [(wanted, chosen)]
-            if k == 0
-            else [
-                (n, chosen[sharing])
-                for n, sharing in _shares(sentence[chosen], _INNER * wanted, self.budget)
-            ]
-        )
         size = _LOOK_TOKENS
         if self.rule.has_deadline:
             size = _FEW_TOKENS if self.ruled[k].hard else _PART_TOKENS
-        for n, sharing in shares:
-            where = sharing[nodes.cursor[sharing] < n]
-            for part, step in _batches(sentence[where], self.lengths, n, size):
-                if not self._expired:
-                    self._expand(k, nodes, where[part], n, step)
+        n = min(max(LATER, wanted // 8, self.n // 4), self.budget) if k else wanted
+        where = chosen[nodes.cursor[chosen] < n]
+        for part, step in _batches(sentence[where], self.lengths, n, size):
+            if not self._expired:
+                self._expand(k, nodes, where[part], n, step)
 
     def _expand(self, k: int, nodes: _Nodes, where: Longs, n: int, step: int) -> None:
         """Expand the n best labellings of tape k under some nodes, `step` of each node at once."""
@@ -593,17 +584,6 @@ def _rest(answer: Answer, n: int) -> Floats:
     unproven = np.where(answer.exact.reshape(size, -1), -np.inf, bounds)
     rest: Floats = np.maximum(last, unproven.max(axis=1))
     return rest
-
-
-def _shares(sentence: Longs, share: int, most: int) -> list[tuple[int, Longs]]:
-    """Share a number of labellings among the prefixes of each sentence.
-
-    Returns the number for each prefix, rounded down to a power of two, and the prefixes with it.
-    """
-    _, place, count = np.unique(sentence, return_inverse=True, return_counts=True)
-    each = np.clip(share // count[place], 1, most)
-    power = np.floor(np.log2(each)).astype(np.int64)
-    return [(1 << p, np.flatnonzero(power == p)) for p in distinct(power).tolist()]
 
 
 def _batches(sentence: Longs, lengths: Longs, n: int, tokens: int) -> Iterator[tuple[slice, int]]:

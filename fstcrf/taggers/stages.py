@@ -18,6 +18,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import TooLargeError
+from fstcrf.kernel.rows import SentenceRows
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
@@ -313,12 +314,13 @@ class Stage(Component):
             return None
         return weights.dense_sentence_graph
 
-    def sentence_potentials(self, sentence: Sentence, labels: Sequence[Ints]) -> Floats:
-        """Return node potentials, [T, S]; it exists so that `chain.tag_one` needs no corpus.
+    def sentence_rows(self, sentence: Sentence) -> Callable[[Sequence[Ints]], SentenceRows]:
+        """Return the function from labels of the earlier tapes, int32 [T] each, to attributes.
 
-        `labels` has one array for each earlier tape, int32 [T]. There must be a `sentence_graph`.
+        It exists so that `chain.tag_one` needs no corpus. There must be a `sentence_graph`.
         """
-        return self.binding.of_one(sentence, self.seen(labels))
+        rows = self.binding.of_one(sentence)
+        return lambda labels: rows(self.seen(labels))
 
 
 def stages_of(

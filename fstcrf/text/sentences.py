@@ -19,6 +19,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Ints, Longs, Ragged, distinct
 from fstcrf.errors import DataError, LabelError
 from fstcrf.kernel.native import mapped
+from fstcrf.kernel.rows import SentenceRows
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.corpus.corpus import each_sentence
@@ -31,7 +32,6 @@ from fstcrf.text.features import (
     LiteralIndex,
     is_literal,
 )
-from fstcrf.text.features.literal import SentenceRows
 from fstcrf.text.features.reader import is_surrounding
 from fstcrf.text.features.template import tape_column
 

@@ -70,8 +70,11 @@ def dictionaries(data: str, models: str, rounds: int, *, quick: bool = False) ->
     ours, theirs = drop_in.Tagger(), peer.Tagger()
     theirs.open(model)
     first = seconds_of(lambda: ours.open(model))
-    text = [items for items, _ in _tagged_items(Path(data) / "conll2003" / "eng.testa", 400)]
-    texts = {"all": text, "short": [items for items in text if len(items) <= 5]}
+    every = [items for items, _ in _tagged_items(Path(data) / "conll2003" / "eng.testa", 4_000)]
+    texts = {"all": every[:400], "short": [items for items in every[:400] if len(items) <= 5]}
+    for size, name in ((1, "1 token"), (2, "2 tokens")):
+        few = [items for items in every if len(items) == size]
+        texts[name] = [*itertools.islice(itertools.cycle(few), _SENTENCES)]
     asks: dict[str, Callable[[Any, Items], object]] = {
         "dictionaries": lambda tagger, items: tagger.tag(items),
         "dictionary-marginals": _marginals,

@@ -33,44 +33,43 @@ def test_as_in_batches(variant: str, states: int, length: int) -> None:
     index = rng.integers(51, size=indptr[-1]).astype(np.int32)
     offsets = np.array([0, length])
     for value in (None, rng.normal(size=indptr[-1]).astype(np.float32)):
-        rows = kernel.SparseRows(indptr, index, value, 51)
-        node = single.potentials(indptr, index, value)
-        assert np.array_equal(node, table.sum_rows(rows, states))
-        assert np.array_equal(single.viterbi(node), kernel.viterbi(graph, offsets, node)[0])
-        log_z, posterior = single.forward_backward(node)
+        rows = indptr, index, value
+        node = np.array(single.potentials(rows))
+        assert np.array_equal(node, table.sum_rows(kernel.SparseRows(*rows, 51), states))
+        (path, score), log_z = kernel.viterbi(graph, offsets, node), single.best(rows)[2]
+        assert single.best(rows) == (path.tolist(), score[0], log_z)
+        assert single.labels((indptr.tolist(), index.tobytes(), value)) == path.tolist()
         expected = kernel.forward_backward(graph, offsets, node)
-        assert log_z == expected.log_z[0]
-        assert np.array_equal(posterior, expected.node)
+        assert single.posterior(rows) == (expected.log_z[0], expected.node.tolist())
+        assert log_z == expected.log_z[0] == kernel.log_partition(graph, offsets, node)[0]
+        scores, paths, again = single.nbest(rows, 3, np.inf)
+        assert (scores[0], paths[0].tolist(), again) == (score[0], path.tolist(), log_z)
 
 
 def test_an_attribute_without_weights_counts_for_nothing() -> None:
     table, graph, _ = parts(0, 3)
-    node = SentenceGraph(table, graph).potentials(
-        np.array([0, 2]), np.array([50, 50], dtype=np.int32), None
-    )
-    assert not node.any()
+    rows = [0, 2], np.array([50, 50], dtype=np.int32), None
+    assert SentenceGraph(table, graph).potentials(rows) == [[0.0] * 3]
 
 
 def test_a_sentence_without_tokens() -> None:
     table, graph, _ = parts(0, 3)
     single = SentenceGraph(table, replace(graph, empty=-2.0))
-    node = single.potentials(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), None)
-    assert node.shape == (0, 3)
-    assert not len(single.viterbi(node))
-    assert single.forward_backward(node)[0] == -2.0
+    rows = [0], b"", None
+    assert single.potentials(rows) == single.labels(rows) == []
+    assert single.posterior(rows) == (-2.0, [])
+    assert single.best(rows) == ([], -2.0, -2.0)
 
 
 def test_bad_input() -> None:
     table, graph, _ = parts(0, 3)
     single = SentenceGraph(table, graph)
     with pytest.raises(ShapeError, match="51 attributes"):
-        single.potentials(np.array([0, 1]), np.array([51], dtype=np.int32), None)
-    with pytest.raises(ShapeError, match="index"):
-        single.potentials(np.array([0, 1]), np.array([1]), None)
-    with pytest.raises(ShapeError, match="node"):
-        single.viterbi(np.zeros((2, 4)))
-    with pytest.raises(NumericError):
-        single.forward_backward(np.full((2, 3), np.nan))
+        single.potentials((np.array([0, 1]), np.array([51], dtype=np.int32), None))
+    with pytest.raises(ShapeError, match="51 attributes"):
+        single.potentials((np.array([0, 1]), np.array([1]), None))
+    with pytest.raises(ShapeError, match="indptr"):
+        single.potentials((np.array([0, 1], dtype=np.int32), b"", None))
     ends = np.zeros(9)
     with pytest.raises(ShapeError, match="at most 8"):
         SentenceGraph(table, kernel.Graph(ends, ends, np.zeros(81)))
@@ -81,24 +80,26 @@ def test_bad_input() -> None:
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_best_path_of_rows_is_that_of_their_potentials(variant: str, *, mirrored: bool) -> None:
     table, graph, rng = parts(5, 3)
-    single = SentenceGraph(table, graph, mirrored=mirrored)
+    single, plain = SentenceGraph(table, graph, mirrored=mirrored), SentenceGraph(table, graph)
     for length in (3, 0, 1, 40, 2):  # one memory serves them all
         indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 6, size=length))])
         index = rng.integers(51, size=indptr[-1]).astype(np.int32)
         for value in (None, rng.normal(size=indptr[-1]).astype(np.float32)):
-            node = single.potentials(indptr, index, value)
-            found = single.best_of(indptr.tolist(), index.tolist(), value)
+            rows = indptr.tolist(), index.tobytes(), value
+            node, found = np.reshape(plain.potentials(rows), (length, 3)), single.labels(rows)
             if mirrored:
                 found, node = found[::-1], np.ascontiguousarray(node[::-1])
-            assert found == single.viterbi(node).tolist()
+            assert single.potentials(rows) == node.tolist()
+            assert found == kernel.viterbi(graph, np.array([0, length]), node)[0].tolist()
 
 
 def test_ties_of_a_mirrored_graph_are_decided_from_the_last_token() -> None:
     table = kernel.PackedTable.from_cells(1, 8, np.zeros(0, dtype=np.int64), np.zeros(0))
     ends, score = np.zeros(2), np.array([0.0, 1.0, 1.0, 0.0])  # a label follows the other one
     graph = kernel.Graph(ends, ends, score)
-    assert SentenceGraph(table, graph).best_of([0, 0, 0], [], None) == [0, 1]
-    assert SentenceGraph(table, graph, mirrored=True).best_of([0, 0, 0], [], None) == [1, 0]
+    assert SentenceGraph(table, graph).labels(([0, 0, 0], b"", None)) == [0, 1]
+    mirrored = SentenceGraph(table, graph, mirrored=True)
+    assert mirrored.labels(([0, 0, 0], b"", None)) == [1, 0]
 
 
 def test_bad_rows() -> None:
@@ -112,19 +113,34 @@ def test_bad_rows() -> None:
         ([0, 0], [1]),
     ):
         with pytest.raises(ShapeError, match="51 attributes: entry"):
-            single.best_of(bounds, rows, None)
+            single.labels((bounds, as_bytes(rows), None))
     with pytest.raises(ShapeError, match="value"):
-        single.best_of([0, 1], [1], np.ones(2, dtype=np.float32))
+        single.labels(([0, 1], as_bytes([1]), np.ones(2, dtype=np.float32)))
+    rows, value = as_bytes([*range(50)] + [0] * 10), np.full(60, np.inf, dtype=np.float32)
     with pytest.raises(NumericError):
-        single.best_of([0, 60], [*range(50)] + [0] * 10, np.full(60, np.inf, dtype=np.float32))
-    assert single.best_of([0, 1], [50], None) == single.viterbi(np.zeros((1, 3))).tolist()
+        single.labels(([0, 60], rows, value))
+    assert single.labels(([0, 1], as_bytes([50]), None)) == single.labels(([0, 0], b"", None))
+
+
+def as_bytes(rows: list[int]) -> bytes:
+    return np.array(rows, dtype=np.int32).tobytes()
+
+
+def test_long_sentences_have_a_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, graph, rng = parts(2, 3)
+    indptr = np.arange(301)
+    rows = indptr, rng.integers(51, size=300).astype(np.int32), None
+    wanted = SentenceGraph(table, graph).nbest(rows, 4, np.inf)
+    monkeypatch.setattr("fstcrf.kernel.single.MOST_ALONE", 100)
+    found = SentenceGraph(table, graph).nbest(rows, 4, np.inf)
+    assert (found[0], found[1].tolist(), found[2]) == (wanted[0], wanted[1].tolist(), wanted[2])
 
 
 def test_threads_that_ask_at_once_have_a_memory_each() -> None:
     table, graph, rng = parts(1, 3)
     single = SentenceGraph(table, graph)
     texts = [rng.integers(51, size=size).tolist() for size in rng.integers(1, 60, size=200)]
-    wanted = [single.best_of([*range(len(text) + 1)], text, None) for text in texts]
+    rows = [([*range(len(text) + 1)], as_bytes(text), None) for text in texts]
+    wanted = [*map(single.labels, rows)]
     with ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda text: single.best_of([*range(len(text) + 1)], text, None), texts)
-        assert [*found] == wanted
+        assert [*pool.map(single.labels, rows)] == wanted

@@ -233,7 +233,8 @@ def test_a_sentence_alone_has_the_rows_of_a_batch(texts: list[Any], bits: int | 
     for text in texts + texts:  # rows are found first, and remembered then
         wanted = index.design([text]).node
         values = np.ones(len(wanted.index)) if wanted.value is None else wanted.value
-        bounds, rows, own_values = index.of_one(text)
+        bounds, given, own_values = index.of_one(text)
+        rows = np.frombuffer(given, dtype=np.int32).tolist()
         own = np.ones(len(rows)) if own_values is None else own_values
         assert len(bounds) == len(text) + 1
         for t in range(len(text)):
@@ -267,6 +268,7 @@ def test_what_is_remembered_of_sentences_alone_is_bounded(monkeypatch: pytest.Mo
     index, _ = LiteralIndex.build(SENTENCES)
     for number in range(20):
         _, rows, _ = index.of_one([["first", f"new {number}"], {"last": True, "n": str(number)}])
+        rows = np.frombuffer(rows, dtype=np.int32).tolist()
         assert rows == [index.row("first"), index.row("last")]
         assert len(index._known) <= 5 + 6
     assert not pickle.loads(pickle.dumps(index))._known

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import DataError, ModelFileError, OptionError
+from fstcrf.kernel.rows import SentenceRows
 from fstcrf.text.corpus.corpus import Corpus, Sentence, TokenPlace
 from fstcrf.text.features import literal as literals
 from fstcrf.text.features.design import Design
 from fstcrf.text.features.index import FeatureIndex
 from fstcrf.text.features.keys import IndexArrays, Metadata, check_kind
-from fstcrf.text.features.literal import LiteralIndex, LiteralSentence, SentenceRows
+from fstcrf.text.features.literal import LiteralIndex, LiteralSentence
 from fstcrf.text.features.template import tape_column
 
 FeatureFunction: TypeAlias = Callable[[Sentence], Sequence[Any]]

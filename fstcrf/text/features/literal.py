@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bytes, Ints, Longs, Ragged, Singles, distinct
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.kernel import SparseRows
+from fstcrf.kernel.rows import SentenceRows
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features.design import Design, check_order
@@ -39,12 +40,10 @@ LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[s
 KIND = "literal"
 VERSION = 1
 
-SentenceRows: TypeAlias = "tuple[list[int], list[int], Singles | None]"
-"""The bounds [T + 1] of a sentence's tokens among its rows, the rows, and their values or None."""
-
 _Key: TypeAlias = "str | tuple[str, object]"
 """An attribute: a string, or a pair of a dict."""
 
+_ROW = 4  # bytes
 _REMEMBERED = 100_000
 """Attributes whose rows are remembered for sentences that come one at a time."""
 
@@ -91,8 +90,8 @@ class LiteralIndex:
     def __init__(self, attributes: Sequence[str] = (), *, hash_bits: int | None = None) -> None:
         self._vocabulary = Vocabulary(attributes)
         self._bits = check_bits(hash_bits)
-        # The rows of strings, and of pairs of a dict; −1 for unknown ones and those with value 0.
-        self._known: dict[object, int] = {}
+        # The rows, int32, of strings, and of pairs of a dict; empty without an effect.
+        self._known: dict[object, bytes] = {}
         if len(self._vocabulary) != len(attributes):
             raise DataError("an attribute is there twice")
 
@@ -162,7 +161,7 @@ class LiteralIndex:
             token_rows = self._recalled(sentence, [])
         if token_rows is None:
             node = self.design([sentence]).node
-            token_rows = node.indptr.tolist(), node.index.tolist(), node.value
+            token_rows = node.indptr, node.index, node.value
         return token_rows
 
     def _recalled(self, sentence: LiteralSentence, new: list[_Key]) -> SentenceRows | None:
@@ -170,7 +169,7 @@ class LiteralIndex:
 
         Sentences with a token that is neither a list of strings nor a flat dict have neither.
         """
-        remembered, rows, bounds = self._known.get, list[int](), [0]
+        remembered, parts, bounds, size = self._known.get, list[bytes](), [0], 0
         keys: Iterable[_Key]
         for token in sentence:
             if type(token) is list and _TEXT.issuperset(map(type, token)):
@@ -180,12 +179,14 @@ class LiteralIndex:
             else:
                 new.clear()
                 return None
-            numbers = [*map(remembered, keys)]
-            if None in numbers:
-                new += [key for key, row in zip(keys, numbers, strict=True) if row is None]
-            rows += [row for row in numbers if row is not None and row >= 0]
-            bounds.append(len(rows))
-        return None if new else (bounds, rows, None)
+            rows = [*map(remembered, keys)]
+            if None in rows:
+                new += [key for key, row in zip(keys, rows, strict=True) if row is None]
+                continue
+            parts.append(b"".join(rows))  # type: ignore[arg-type]
+            size += len(parts[-1])
+            bounds.append(size // _ROW)
+        return None if new else (bounds, b"".join(parts), None)
 
     def _learned(self, new: Sequence[_Key]) -> bool:
         """Remember the rows of strings and pairs; not if a pair has a value besides 0 and 1."""
@@ -201,9 +202,10 @@ class LiteralIndex:
                 return False
         if len(self._known) > _REMEMBERED:
             self._known.clear()
-        rows = self._numbers(names).tolist()
-        self._known.update(zip(new, rows, strict=True))
-        self._known.update((key, -1) for key in new if type(key) is tuple and key[1] in _ZERO)
+        rows = self._numbers(names)
+        for key, row in zip(new, rows, strict=True):
+            absent = row < 0 or (type(key) is tuple and key[1] in _ZERO)
+            self._known[key] = b"" if absent else row.tobytes()
         return True
 
     @property

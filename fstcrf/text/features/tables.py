@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.kernel import SparseRows
-from fstcrf.kernel.rows import Firing, KeyFamily, KeyTerm, RowFinder, TokenPlaces, compacted
+from fstcrf.kernel.rows import Firing, KeyFamily, KeyTerm, RowFinder, TokenPlaces
 from fstcrf.lazy import made_once
 from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features.derive import Plain, Source, root
@@ -88,22 +88,23 @@ class _PlainFamilies:
         self,
         sentence: Sentence,
         numbers: Callable[[Source, Sequence[str]], Ints],
-        others: Mapping[str, Ints],
-    ) -> Ints:
+        others: Sequence[str],
+    ) -> tuple[Ints, dict[str, slice]]:
         """Return the code of each token's string, as of `text_codes`, int32 [sources, N].
 
-        `others` are codes of columns that the sentence does not have, by name.
+        `others` are columns that the sentence does not have; their places in the codes are returned
+        instead.
         """
         codes = np.empty((len(self.sources), len(sentence)), dtype=np.int32)
-        first = 0
+        first, places = 0, {}
         for column in self._columns:
             end = first + len(column.sources)
             if column.name in others:
-                codes[first:end] = others[column.name]
+                places[column.name] = slice(first, end)
             else:
                 codes[first:end] = column.codes(sentence[column.name], numbers).T
             first = end
-        return codes
+        return codes, places
 
     def text_codes(self, reader: Reader, numbers: Callable[[Source, Sequence[str]], Ints]) -> Ints:
         """Return the code of each token's string, −1 if it has no code, int32 [sources, N].
@@ -241,12 +242,12 @@ class TokenRows:
     def __call__(self, first: int, end: int) -> SparseRows:
         """Return the attributes of the tokens of sentences first .. end."""
         tables, corpus = self.tables, self.reader.corpus
-        rows = tables._plain.finder.rows(self.codes, corpus.offsets[first : end + 1])  # noqa: SLF001
+        finder, offsets = tables._plain.finder, corpus.offsets[first : end + 1]  # noqa: SLF001
         if tables.is_plain:
-            return SparseRows(*compacted(rows), None, tables.n_rows)
+            return SparseRows(*finder.entries(self.codes, offsets), None, tables.n_rows)
         is_complete = (first, end) == (0, len(corpus))
         part = self.reader if is_complete else Reader(corpus[first:end], reach=self.reader.reach)
-        return tables._mixed(part, rows)  # noqa: SLF001
+        return tables._mixed(part, finder.rows(self.codes, offsets))  # noqa: SLF001
 
     def at(self, tokens: Longs, numbers: Mapping[Source, Ints], ids: Ints) -> SparseRows:
         """Return the attributes of tokens, with other strings for some sources.
@@ -265,8 +266,9 @@ class TokenRows:
         for (source, table), labels in zip(numbers.items(), ids, strict=True):
             if source in plain.sources:
                 codes[plain.sources.index(source)] = table[labels]
-        rows = plain.finder.rows_at(self.codes, places, np.ascontiguousarray(codes))
-        return SparseRows(*compacted(rows), None, self.tables.n_rows)
+        indptr = np.empty(len(tokens) + 1, dtype=np.int64)
+        rows = plain.finder.rows_at(self.codes, places, np.ascontiguousarray(codes), indptr)
+        return SparseRows(indptr, rows.ravel()[: indptr[-1]], None, self.tables.n_rows)
 
 
 @dataclass(frozen=True)
@@ -296,18 +298,27 @@ class AttributeTables:
 
     def of_one(self, sentence: Sentence) -> SparseRows | None:
         """Return the attributes of every token of a sentence; `None` if that needs a reader."""
-        return SparseRows(*self.entries(sentence, {}), None, self.n_rows) if self.is_plain else None
+        if not self.is_plain:
+            return None
+        return SparseRows(*self.entries(sentence)({}), None, self.n_rows)
 
-    def entries(self, sentence: Sentence, others: Mapping[str, Ints]) -> tuple[Longs, Ints]:
-        """Return the bounds of a sentence's tokens among its attributes, and the attributes.
+    def entries(
+        self, sentence: Sentence, others: Sequence[str] = ()
+    ) -> Callable[[Mapping[str, Ints]], tuple[Longs, Ints]]:
+        """Return the function to the bounds of a sentence's tokens among its attributes, and these.
 
-        All families are plain. `others`, int32 [N] each, are codes of columns that the sentence
-        does not have, by name.
+        All families are plain. The function takes codes, int32 [N] each, of the columns `others`,
+        which the sentence does not have.
         """
-        plain = self._plain
-        codes = plain.codes(sentence, self.vocabularies.numbers, others)
-        rows = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
-        return compacted(rows)
+        plain, offsets = self._plain, np.asarray([0, len(sentence)])
+        codes, places = plain.codes(sentence, self.vocabularies.numbers, others)
+
+        def entries(columns: Mapping[str, Ints]) -> tuple[Longs, Ints]:
+            for name, place in places.items():
+                codes[place] = columns[name]
+            return plain.finder.entries(codes, offsets)
+
+        return entries
 
     @property
     def is_plain(self) -> bool:

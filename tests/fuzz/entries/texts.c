@@ -61,7 +61,21 @@ void rows(void) {
                               .place = place,
                               .table = table,
                               .entry = entry};
-    fc_gather_packed(N, &packed, indptr, index, x, S, NEW(double, N *S), NEW(double, W));
+    fc_gather_packed(N, &packed, indptr, index, x, S, (int)below(2), NEW(double, N *S),
+                     NEW(double, W));
+    const fc_axis axis = {.S = S, .contexts = 1, .score = values(S * S)};
+    const fc_factor factor = {.rows = 1, .width = S, .moving = 1, .value = NEW(double, N *S)};
+    const fc_machine machine = {.axes = 1, .factors = 1, .outer = 1, .S = S, .axis = &axis,
+                                .factor = &factor, .initial = values(S), .final = values(S)};
+    if (fc_check_machine(&machine, &where) != FC_OK) return;
+    fc_sentence s = {.machine = &machine, .packed = &packed, .room = N, .n = 1 + below(3)};
+    s.node = (double *)(uintptr_t)factor.value, s.within = 2.0, s.path = NEW(int32_t, N);
+    for (int k = 0; k < 2; k++)
+        s.work[k] = NEW(double, FC_HEAD + fc_machine_work(&machine, 1, N));
+    s.posterior = NEW(double, N *S + W), s.score = NEW(double, s.n);
+    s.ranked = NEW(int32_t, s.n *N), s.queue = NEW(double, fc_queue_size(&machine, s.n, N));
+    for (int k = 0; k < 2; k++)
+        fc_ask_sentence(&s, N, entries, indptr, index, x, below(16), (int)below(2));
 }
 
 /* --- Texts
@@ -309,16 +323,14 @@ void lookup(void) {
             if (2 * reach > limit) return;
         }
     int32_t *found = NEW(int32_t, stride *F);
-    if (fc_find_rows(B, offsets, K, stride, codes, reach, F, families, found, &where) == FC_OK) {
-        const int64_t N = offsets[B] - offsets[0];
-        fc_compact_rows(N, F, found, NEW(int64_t, N + 1), NEW(int32_t, N *F + 1));
-    }
+    int64_t *bounds = below(2) ? NEW(int64_t, stride + 1) : NULL;
+    fc_find_rows(B, offsets, K, stride, codes, reach, F, families, found, bounds, &where);
     int64_t *token = NEW(int64_t, M);
     for (int64_t i = 0; i < M; i++) token[i] = index_below(stride);
     int32_t *before = indices(M, 4), *after = indices(M, 4), *own = NEW(int32_t, K *M);
     for (int64_t i = 0; i < K * M; i++) own[i] = (int32_t)below(2) - (int32_t)(below(8) == 7);
     fc_find_rows_at(M, token, before, after, own, K, stride, codes, reach, F, families,
-                    NEW(int32_t, M *F), &where);
+                    NEW(int32_t, M *F), below(2) ? NEW(int64_t, M + 1) : NULL, &where);
 }
 
 /* --- Phrases

@@ -17,12 +17,14 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Ints, Longs, Ragged, Singles
 from fstcrf.errors import DataError
+from fstcrf.kernel.rows import SentenceRows
 
 _LARGEST = 3.4e38  # values are 32-bit numbers in the kernel
 _NESTED = (list, tuple, set, frozenset)
@@ -92,8 +94,6 @@ class ItemSequence:
 
 def _tokens_of(sequence: object) -> Iterable[Any]:
     """Return a sequence of items after a look at its type."""
-    if type(sequence) is list:  # the usual type first
-        return sequence
     if isinstance(sequence, (str, bytes, Mapping)) or not isinstance(sequence, Iterable):
         raise ItemError(
             f"a sequence of items (dicts or lists of strings) is expected: {sequence!r}"
@@ -204,6 +204,7 @@ def labels_of(sequence: object) -> list[str]:
 # value 0 makes features, as in CRFsuite; their weights count for tokens with another value. Its row
 # has a minus sign here.
 
+_ROW = Struct("i")  # joining bytes takes less time than an array of numbers
 _ORDINARY = frozenset({0.0, 1.0})
 _REMEMBERED_TYPES = frozenset({str, bool, float, int})
 _REMEMBERED = 200_000
@@ -213,12 +214,13 @@ _REMEMBERED = 200_000
 class _Prefix:
     """The cached entries of dicts below some keys; `text` has these keys, each with a colon."""
 
-    __slots__ = ("below", "flat", "known", "text")
+    __slots__ = ("below", "flat", "known", "recalled", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.flat = True  # all values so far could be remembered
-        self.known: dict[tuple[Any, Any], int] = {}
+        self.known: dict[tuple[Any, Any], bytes] = {}
+        self.recalled = self.known.__getitem__
         self.below: dict[Any, _Prefix] = {}
 
 
@@ -236,16 +238,22 @@ class AttributeRows(NamedTuple):
 
 
 class Found:
-    """The rows of the attributes of tokens found so far, and the values that are not 1."""
+    """The rows of the attributes of tokens found so far, as `_ROW`, and the values that are not 1.
 
-    __slots__ = ("bounds", "rows", "values")
+    A tagger keeps the probabilities of their labels here.
+    """
+
+    __slots__ = ("bounds", "posterior", "rows", "sentence", "values")
+
+    sentence: SentenceRows  # all of it, once it has been read
 
     def __init__(self) -> None:
-        self.rows: list[int] = []
+        self.posterior: tuple[float, list[list[float]]] | None = None
+        self.rows: list[bytes] = []
         self.values: dict[int, float] = {}
         self.bounds = [0]
 
-    def add(self, row: int, value: float) -> None:
+    def add(self, row: bytes, value: float) -> None:
         """Append a row of the present token."""
         if value != 1:
             self.values[len(self.rows)] = value
@@ -262,18 +270,17 @@ class Found:
 
     def arrays(self) -> AttributeRows:
         """Return the rows as arrays."""
-        rows = np.frombuffer(array("i", self.rows), dtype=np.int32)
-        return AttributeRows(
-            np.frombuffer(array("q", self.bounds), dtype=np.int64), rows, self.weights
-        )
+        bounds, rows, weights = self.sentence
+        indptr = np.frombuffer(array("q", bounds), dtype=np.int64)
+        return AttributeRows(indptr, np.frombuffer(rows, dtype=np.int32), weights)
 
 
 class Lookup:
     """The attributes of a model, in the order of their rows, 0 to A − 1."""
 
     def __init__(self, attributes: Sequence[str]) -> None:
-        self._row = {name: row for row, name in enumerate(attributes)}
-        self._absent = len(attributes)
+        self._row = {name: _ROW.pack(row) for row, name in enumerate(attributes)}
+        self._absent = _ROW.pack(len(attributes))
         self._root = _Prefix("")
         self._remembered = 0
 
@@ -284,20 +291,22 @@ class Lookup:
     def found(self, sequence: Items) -> Found:
         """Return the rows of the attributes of each token: row A, or no row, for unknown ones."""
         found = Found()
-        if isinstance(sequence, ItemSequence):
-            for names, values in sequence.tokens:
+        rows, bounds, root, tokens = found.rows, found.bounds, self._root, sequence
+        if isinstance(tokens, ItemSequence):
+            for names, values in tokens.tokens:
                 self._names(names, values, found)
-                found.bounds.append(len(found.rows))
-            return found
-        for t, item in enumerate(_tokens_of(sequence)):
+                bounds.append(len(rows))
+            tokens = ()
+        for item in tokens if type(tokens) is list else _tokens_of(tokens):
             try:
                 if isinstance(item, dict):
-                    self._dict(item, self._root, found)
+                    self._dict(item, root, found)
                 else:
                     self._other(item, found)
             except (TypeError, ValueError, OverflowError) as error:
-                raise ItemError(str(error), token=t) from None
-            found.bounds.append(len(found.rows))
+                raise ItemError(str(error), token=len(bounds) - 1) from None
+            bounds.append(len(rows))
+        found.sentence = bounds, b"".join(rows), found.weights if found.values else None
         return found
 
     def _names(self, names: list[str], values: list[float] | None, found: Found) -> None:
@@ -317,16 +326,16 @@ class Lookup:
         """Add attributes whose values are 0 and 1."""
         found.rows += self._numbers([*itertools.compress(names, values)])
 
-    def _numbers(self, names: list[str]) -> list[int]:
+    def _numbers(self, names: list[str]) -> list[bytes]:
         """Return the rows of attributes."""
         row, absent = self._row.get, self._absent
         return [row(name, absent) for name in names]
 
-    def _number(self, name: str) -> int:
+    def _number(self, name: str) -> bytes:
         """Return the row of an attribute."""
         return self._row.get(name, self._absent)
 
-    def _zero(self, name: str) -> int:  # noqa: ARG002 (`Growing` reads it)
+    def _zero(self, name: str) -> bytes:  # noqa: ARG002 (`Growing` reads it)
         """Return the row of an attribute with value 0."""
         return self._absent
 
@@ -344,7 +353,7 @@ class Lookup:
         """Add the attributes of a dict in its order, whether they are in the cache or not."""
         if prefix.flat:
             try:
-                found.rows += [*map(prefix.known.__getitem__, item.items())]
+                found.rows += [*map(prefix.recalled, item.items())]
             except KeyError:  # a new pair
                 pass
             except TypeError:  # a dict or a list among the values
@@ -374,7 +383,7 @@ class Lookup:
         else:
             self._value(prefix.text + _as_text(key), value, found)
 
-    def _learned(self, prefix: _Prefix, key: Any, value: str | bool) -> int:  # noqa: FBT001
+    def _learned(self, prefix: _Prefix, key: Any, value: str | bool) -> bytes:  # noqa: FBT001
         """Look a pair up by its text, and remember it."""
         text = prefix.text + (key if type(key) is str else _as_text(key))
         if value is not True and value is not False:
@@ -418,7 +427,7 @@ class Growing(Lookup):
         """The attributes, in the order in which they came."""
         return list(self._row)
 
-    def _numbers(self, names: list[str]) -> list[int]:
+    def _numbers(self, names: list[str]) -> list[bytes]:
         return [self._number(name) for name in names]
 
     def _pairs(self, pairs: Iterable[tuple[Any, Any]], prefix: _Prefix, found: Found) -> None:
@@ -433,11 +442,11 @@ class Growing(Lookup):
         pairs = zip(names, values, strict=True)
         found.rows += [self._number(name) if value else self._zero(name) for name, value in pairs]
 
-    def _zero(self, name: str) -> int:
-        return -self._number(name)
+    def _zero(self, name: str) -> bytes:
+        return _ROW.pack(-_ROW.unpack(self._number(name))[0])
 
-    def _number(self, name: str) -> int:
-        return self._row.setdefault(name, len(self._row) + 1)
+    def _number(self, name: str) -> bytes:
+        return self._row.get(name) or self._row.setdefault(name, _ROW.pack(len(self._row) + 1))
 
 
 def joined(parts: Sequence[AttributeRows]) -> AttributeRows:

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Longs
 from fstcrf.errors import DataError, FstcrfError, LabelError, ModelFileError
 from fstcrf.ext.compat.pycrfsuite.items import Found, Items, Lookup, labels_of
 from fstcrf.ext.foreign.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
@@ -130,23 +130,13 @@ class _Decoder:
         self._table = graph.score.reshape(graph.n_states, -1)
         mirrored = np.ascontiguousarray(self._table.T).ravel()
         self._single = SentenceGraph(table, graph)
+        self.posterior = self._single.posterior
         reverse = kernel.Graph(graph.final, graph.initial, mirrored)
-        self._mirrored = SentenceGraph(table, reverse, mirrored=True)
+        self.best = SentenceGraph(table, reverse, mirrored=True).labels
 
-    def potentials(self, found: Found) -> Floats:
-        """Return the potentials of labels, natural-log scores, float64 [T, L]."""
-        return self._single.potentials(*found.arrays())
-
-    def best(self, found: Found) -> list[int]:
-        """Return the numbers of the best labels of at least one token."""
-        return self._mirrored.best_of(found.bounds, found.rows, found.weights)
-
-    def posterior(self, node: Floats) -> tuple[float, Floats]:
-        """Return log Z and the probabilities of labels for potentials [T, L]; float64 [T, L]."""
-        return self._single.forward_backward(node)
-
-    def score(self, node: Floats, labels: Longs) -> float:
-        """Return the score of a labelling [T], natural log, by potentials [T, L]."""
+    def score(self, found: Found, labels: Longs) -> float:
+        """Return the score of a labelling [T], natural log."""
+        node = np.asarray(self._single.potentials(found.sentence))
         transitions = self._table[labels[:-1], labels[1:]].sum()
         return float(node[np.arange(len(labels)), labels].sum() + transitions)
 
@@ -166,7 +156,7 @@ class Tagger:
 
     def __init__(self) -> None:
         self._loaded: _Loaded | None = None
-        self._sequence: _Sequence | None = None
+        self._sequence: Found | None = None
 
     # --- The model ----------------------------------------------------------------------------
 
@@ -211,9 +201,7 @@ class Tagger:
 
     @property
     def _model(self) -> _Loaded:
-        if self._loaded is None:
-            raise NotOpenError("the tagger is not opened: call open(filename) first")
-        return self._loaded
+        return self._loaded or _not_open()
 
     def labels(self) -> list[str]:
         """Return the labels of the model."""
@@ -234,7 +222,7 @@ class Tagger:
         ItemError
             An invalid item.
         """
-        self._sequence = self._model.sequence(xseq)
+        self._sequence = self._model.lookup.found(xseq)
 
     def tag(self, xseq: Items | None = None) -> list[str]:
         """Return the best labels of a sequence.
@@ -249,15 +237,13 @@ class Tagger:
         ItemError
             As for `set`.
         """
-        model = self._model
+        model = self._loaded or _not_open()
         if xseq is None:
-            sequence = self._set
+            found = self._sequence or _not_set()
         else:  # not read back from the attribute: another thread may set its own there
-            sequence = self._sequence = model.sequence(xseq)
-        if not sequence.length:
-            return []
+            found = self._sequence = model.lookup.found(xseq)
         names = model.names
-        return [names[number] for number in model.decoder.best(sequence.found)]
+        return [names[number] for number in model.decoder.best(found.sentence)]
 
     def probability(self, yseq: Iterable[str | bytes]) -> float:
         """Return the probability of a label sequence, given the sequence that was set.
@@ -269,15 +255,17 @@ class Tagger:
         UnknownLabelError
             A label that the model does not have.
         """
-        numbers = [self._number(label) for label in labels_of(yseq)]
-        sequence = self._set
-        if len(numbers) != sequence.length:
-            raise DataError(f"{len(numbers)} labels for {sequence.length} items")
+        number, labels = self._model.number, labels_of(yseq)
+        if odd := [label for label in labels if label not in number]:
+            raise UnknownLabelError(f"{odd[0]!r} is no label of the model")
+        numbers = [number[label] for label in labels]
+        found = self._sequence or _not_set()
+        if len(numbers) != len(found.bounds) - 1:
+            raise DataError(f"{len(numbers)} labels for {len(found.bounds) - 1} items")
         if not numbers:
             return 1.0
-        score = self._model.decoder.score(sequence.node, np.array(numbers, dtype=np.int64))
-        log_z, _ = sequence.posterior
-        return float(np.exp(min(0.0, score - log_z)))
+        score = self._model.decoder.score(found, np.array(numbers, dtype=np.int64))
+        return float(np.exp(min(0.0, score - self._posterior(found)[0])))
 
     def marginal(self, y: str, pos: int) -> float:
         """Return the probability of a label at a position of the sequence that was set.
@@ -289,33 +277,27 @@ class Tagger:
         UnknownLabelError
             A label that the model does not have.
         """
-        number, sequence = self._number(y), self._set
-        if not 0 <= pos < sequence.length:
-            raise DataError(f"position {pos} of a sequence of {sequence.length} items")
-        return sequence.probabilities[pos][number]
+        model, found = self._loaded or _not_open(), self._sequence or _not_set()
+        number = model.number.get(y)
+        if number is None:
+            raise UnknownLabelError(f"{y!r} is no label of the model")
+        if not 0 <= pos < len(found.bounds) - 1:
+            raise DataError(f"position {pos} of a sequence of {len(found.bounds) - 1} items")
+        return (found.posterior or self._posterior(found))[1][pos][number]
 
     def marginals(self) -> list[dict[str, float]]:
         """Return the probabilities of all labels at all positions of the sequence that was set.
 
         python-crfsuite has no such method.
         """
-        sequence, names = self._set, self._model.names
-        if not sequence.length:
-            return []
-        return [dict(zip(names, row, strict=True)) for row in sequence.probabilities]
+        names, (_, rows) = self._model.names, self._posterior(self._sequence or _not_set())
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
-    @property
-    def _set(self) -> _Sequence:
-        _ = self._model
-        if self._sequence is None:
-            raise NotOpenError("no sequence is set: call set(items) or tag(items) first")
-        return self._sequence
-
-    def _number(self, label: str) -> int:
-        number = self._model.number.get(label)
-        if number is None:
-            raise UnknownLabelError(f"{label!r} is no label of the model")
-        return number
+    def _posterior(self, found: Found) -> tuple[float, list[list[float]]]:
+        """Return log Z of a sequence, and the probabilities of labels [T][L]."""
+        if found.posterior is None:
+            found.posterior = self._model.decoder.posterior(found.sentence)
+        return found.posterior
 
     # --- Looking inside -----------------------------------------------------------------------
 
@@ -337,6 +319,14 @@ class Tagger:
     def info(self) -> ParsedDump:
         """Return header, labels, attributes and weights."""
         return parsed(self._model.opened)
+
+
+def _not_open() -> NoReturn:
+    raise NotOpenError("the tagger is not opened: call open(filename) first")
+
+
+def _not_set() -> NoReturn:
+    raise NotOpenError("no sequence is set: call set(items) or tag(items) first")
 
 
 class _Loaded:
@@ -361,30 +351,6 @@ class _Loaded:
     @made_once
     def lookup(self) -> Lookup:
         return Lookup(self.opened.model.attributes)
-
-    def sequence(self, xseq: Items) -> _Sequence:
-        return _Sequence(self.decoder, self.lookup.found(xseq))
-
-
-class _Sequence:
-    """A sequence, and its computed results."""
-
-    def __init__(self, decoder: _Decoder, found: Found) -> None:
-        self._decoder, self.found = decoder, found
-        self.length = len(found.bounds) - 1
-
-    @made_once
-    def node(self) -> Floats:
-        return self._decoder.potentials(self.found)
-
-    @made_once
-    def posterior(self) -> tuple[float, Floats]:
-        return self._decoder.posterior(self.node)
-
-    @made_once
-    def probabilities(self) -> list[list[float]]:
-        found: list[list[float]] = self.posterior[1].tolist()
-        return found
 
 
 # --- The dump, read -------------------------------------------------------------------------------
