@@ -23,7 +23,7 @@ Case = dict[str, Any]
 
 
 def doors(bench: Bench) -> list[Line]:
-    """One sentence a call, lattices, transducers, rules, training; each door with its neighbours."""
+    """One sentence a call, lattices, transducers, rules, training, and neighbours of all."""
     cases: list[Case] = []
     for part in (_calls, _questions, _processes):
         for found in part(bench):

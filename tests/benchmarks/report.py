@@ -295,9 +295,9 @@ threads to two; python-crfsuite always has one, since it knows no more.
   tagging scheme and up to four of contiguous, at_most, before and if_present, on one to three
   tapes. Every answer is a call of its own, with the grammar compiled before.
 - Doors compare one question through two doors, in turns, in one process. A line is the worst of its
-  inputs, or of their neighbours, which have other lengths, labels, tapes, scores or batches; p50 and
-  p99 are those of 1,000 calls. The first answer compiles tables, and is named apart. Ratios to
-  "before lanes" are of ratios: of both times to a yardstick of NumPy in their run.
+  inputs, or of their neighbours, which have other lengths, labels, tapes, scores or batches; p50
+  and p99 are those of 1,000 calls. The first answer compiles tables, and is named apart. Ratios to
+  "before lanes" compare ratios: those of both times to a yardstick of NumPy in their run.
 - Addresses are those of usaddress's own data, all of them. usaddress.tag gets them one after the
   other; we get the list, and both are timed in one process, in turns. Search starts from lattices
   and ends with arrays of paths.
