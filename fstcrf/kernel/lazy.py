@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import threading
 import time
@@ -29,8 +30,11 @@ _NARROW_BEAM = 16
 _BEAM_COST = 1.6
 """Time of a state in a beam, in times of a state in a search."""
 
-_STATE_SECONDS = 2e-6
+STATE_SECONDS = 2e-6
 """Time of a state in a search that has not begun."""
+
+_LEAST_SECONDS = 1e-6
+"""Time of a search that begins too late: beams."""
 
 _STEPS, _UNTIMED_STEPS = 4_000, 100_000
 """States between two checks of the clock, and of Ctrl-C."""
@@ -100,6 +104,34 @@ class Budget:
     def most_states(self) -> int:
         """Maximum number of product states that a lazy search may expand."""
         return _STATES if self.states is None else self.states
+
+
+def budget_of(budget: Any) -> Budget | None:
+    """Return a budget, or None; an integer is its number of states."""
+    return budget if budget is None or isinstance(budget, Budget) else Budget(states=budget)
+
+
+class Clock:
+    """The time of a budget from now on, for the searches of several sentences."""
+
+    def __init__(self, budget: Budget | None, sentences: int = 1, threads: int = 1) -> None:
+        self._budget, self._waiting, self._threads = budget_of(budget), sentences, threads
+        seconds = self._budget and self._budget.seconds
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return self._end < math.inf and time.monotonic() >= self._end
+
+    def share(self, sentences: int) -> Budget | None:
+        """Return a budget with the share of some of the sentences that wait."""
+        if self._budget is None or self._budget.seconds is None:
+            return self._budget
+        share = min(1.0, self._threads * sentences / self._waiting)
+        self._waiting = max(1, self._waiting - sentences)
+        left = share * (self._end - time.monotonic())
+        return Budget(self._budget.states, max(_LEAST_SECONDS, left))
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,7 +482,7 @@ class _Deadline:
     def __init__(self, batch: Bound, seconds: float) -> None:
         self._seconds, self._bounds = seconds, batch.bounds
         self._begun = self._resumed = time.monotonic()
-        self._state_seconds = _STATE_SECONDS
+        self._state_seconds = STATE_SECONDS
 
     def paused(self, steps: int) -> None:
         """Note the time of the steps since the search began or was resumed."""
