@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -33,8 +32,8 @@ _BEAM_COST = 1.6
 STATE_SECONDS = 2e-6
 """Time of a state in a search that has not begun."""
 
-_LEAST_SECONDS = 1e-6
-"""Time of a search that begins too late: beams."""
+_TOO_LATE = 1e-6
+"""Time of a search when the time is over: beams."""
 
 _STEPS, _UNTIMED_STEPS = 4_000, 100_000
 """States between two checks of the clock, and of Ctrl-C."""
@@ -106,32 +105,31 @@ class Budget:
         return _STATES if self.states is None else self.states
 
 
-def budget_of(budget: Any) -> Budget | None:
+def budget_of(budget: int | Budget | None) -> Budget | None:
     """Return a budget, or None; an integer is its number of states."""
     return budget if budget is None or isinstance(budget, Budget) else Budget(states=budget)
 
 
-class Clock:
-    """The time of a budget from now on, for the searches of several sentences."""
+def shared(
+    budget: int | Budget | None, sentences: int = 1, threads: int = 1
+) -> Callable[[int], Budget | None]:
+    """Return a function from a number of sentences to their share of the time that is left."""
+    whole, waiting = budget_of(budget), sentences
+    if whole is None or whole.seconds is None:
+        return lambda _: whole
+    end = time.monotonic() + whole.seconds
 
-    def __init__(self, budget: Budget | None, sentences: int = 1, threads: int = 1) -> None:
-        self._budget, self._waiting, self._threads = budget_of(budget), sentences, threads
-        seconds = self._budget and self._budget.seconds
-        self._end = math.inf if seconds is None else time.monotonic() + seconds
+    def share(some: int) -> Budget:
+        nonlocal waiting
+        part, waiting = min(1.0, threads * some / waiting), max(1, waiting - some)
+        return Budget(whole.states, max(_TOO_LATE, part * (end - time.monotonic())))
 
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left."""
-        return self._end < math.inf and time.monotonic() >= self._end
+    return share
 
-    def share(self, sentences: int) -> Budget | None:
-        """Return a budget with the share of some of the sentences that wait."""
-        if self._budget is None or self._budget.seconds is None:
-            return self._budget
-        share = min(1.0, self._threads * sentences / self._waiting)
-        self._waiting = max(1, self._waiting - sentences)
-        left = share * (self._end - time.monotonic())
-        return Budget(self._budget.states, max(_LEAST_SECONDS, left))
+
+def is_over(budget: Budget | None) -> bool:
+    """Whether no time is left."""
+    return budget is not None and budget.seconds == _TOO_LATE
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,9 +29,10 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.kernel.lazy import Clock
+from fstcrf.kernel.lazy import is_over, shared
 from fstcrf.lattices.batching import Paths, Ranking, nbest_paths, path_batches, usual_log_z
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
+from fstcrf.lattices.questions import Questions
 from fstcrf.machines.plans import Search
 
 Labels: TypeAlias = tuple[int, ...]
@@ -279,15 +280,16 @@ def nbest_of_tapes(
     n = whole_number(n, "n", least=1, narrow=True)
     log_z = cache(lambda: usual_log_z(lattices, threads=threads).tolist())
     labellings: list[list[Path]] = [[] for _ in chosen]
-    clock = Clock(budget, len(chosen))
+    share = shared(budget)
 
     def rank(numbers: Sequence[int], n: int) -> Ranking:
         some = [lattices[number] for number in numbers] if len(numbers) < len(chosen) else lattices
-        return nbest_paths(some, n, threads=threads, search=search, budget=clock.share(len(chosen)))
+        return nbest_paths(some, n, threads=threads, search=search, budget=share(1))
 
-    def solve(parts: Sequence[Any]) -> Paths:
-        batches = path_batches(parts, 1, threads, search, clock.share(len(chosen)))
-        return Paths(parts, 1, batches)
+    def solve(parts: Sequence[Questions]) -> Paths | None:
+        if is_over(left := share(1)):
+            return None
+        return Paths(parts, 1, path_batches(parts, 1, threads, search, left))
 
     left, n_paths = list(range(len(chosen))), min(_JOINT * n, 2**31 - 1)
     several = rank(left, n_paths)
@@ -299,12 +301,12 @@ def nbest_of_tapes(
             labellings[number] = _distinct(lattice, paths, shown)
             if complete or len(labellings[number]) >= n:
                 continue
-            if clock.is_over:
-                labellings[number][-1:] = (replace(x, exact=False) for x in labellings[number][-1:])
+            if is_over(share(1)):
+                labellings[number][-1:] = map(_unproven, labellings[number][-1:])
                 continue
             # A search would begin again: there, parts of the labellings take less time.
             if several.states_expanded[place] or _MORE * n_paths > _MOST_RANKED:
-                labellings[number] = _Labellings(lattice, shown, solve, clock).first(n)
+                labellings[number] = _Labellings(lattice, shown, solve).first(n)
             else:
                 again.append(number)
         left, n_paths = again, _MORE * n_paths
@@ -349,6 +351,10 @@ def _distinct(lattice: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> li
     return list(first.values())
 
 
+def _unproven(path: Path) -> Path:
+    return replace(path, exact=False)
+
+
 def _named(
     tapes: tuple[str, ...],
     labels: tuple[tuple[str, ...], ...],
@@ -384,15 +390,13 @@ class _Labellings:
     shown : tuple of str
         The tapes.
     solve : function
-        Returns the best path of each of several lattices.
-    clock : Clock
-        When it is over, no part is divided further.
+        Returns the best path of each of several lattices; None if no time is left.
     """
 
     def __init__(
-        self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths], clock: Clock
+        self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths | None]
     ) -> None:
-        self.lattice, self.shown, self.solve, self.clock = lattice, shown, solve, clock
+        self.lattice, self.shown, self.solve = lattice, shown, solve
         self.places = [lattice.tapes.index(tape) for tape in shown]
         self.parts: dict[Labels, _Part] = {}  # that are not divided yet, by their best labelling
         self.unsolved = -np.inf  # bound of the parts for which the budget did not suffice
@@ -401,7 +405,7 @@ class _Labellings:
         """Return the n best labellings; fewer if the time is over, and the last is not exact."""
         paths = list(islice(self.search(), n))
         if len(paths) < n and self.unsolved > -np.inf:
-            paths[-1:] = (replace(path, exact=False) for path in paths[-1:])
+            paths[-1:] = map(_unproven, paths[-1:])
         return paths
 
     def search(self) -> Iterator[Path]:
@@ -415,10 +419,7 @@ class _Labellings:
     def _divided(self, part: _Part) -> list[Entry[_Part]]:
         """Return the rest of a part without its best labelling."""
         del self.parts[part.ids]
-        if self.clock.is_over:
-            self.unsolved = max(self.unsolved, part.path.score)
-            return []
-        return self._entries(list(self._cut(part)))
+        return self._entries(list(self._cut(part)), part.path.score)
 
     def _cut(self, part: _Part) -> Iterator[tuple[list[Bools], int]]:
         """Yield the rest of a part, cut by the first place that differs from its best path."""
@@ -434,10 +435,18 @@ class _Labellings:
             masks[place][token] = False
             masks[place][token, label] = True
 
-    def _entries(self, parts: Sequence[tuple[list[Bools], int]]) -> list[Entry[_Part]]:
-        """Return the best labelling of each part with its score, and the part to divide further."""
+    def _entries(
+        self, parts: Sequence[tuple[list[Bools], int]], most: float = np.inf
+    ) -> list[Entry[_Part]]:
+        """Return the best labelling of each part with its score, and the part to divide further.
+
+        No labelling scores more than `most`.
+        """
         lattices = [self.lattice._with_row(self.lattice.row.restrict(masks)) for masks, _ in parts]
         paths = self.solve(lattices)
+        if paths is None:
+            self.unsolved = max(self.unsolved, most)
+            return []
         entries: list[Entry[_Part]] = []
         for path, bound, (masks, fixed) in zip(paths, paths.bounds, parts, strict=True):
             if path is None:

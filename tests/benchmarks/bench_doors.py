@@ -39,7 +39,7 @@ def doors(bench: Bench) -> list[Line]:
 def _calls(bench: Bench) -> Iterator[list[Case]]:
     """Yield the cases of taggers that are trained once and loaded by each piece of work."""
     rounds = 1 if bench.quick else 3 * bench.rounds
-    given = {"data": str(bench.data), "rounds": rounds, "quick": bench.quick}
+    given: dict[str, Any] = {"data": str(bench.data), "rounds": rounds, "quick": bench.quick}
     models = {**given, "models": bench.path("chained")}
     for work in ("alone", "dictionaries", "tapes"):
         yield bench.job("doors", work, **models)["cases"]

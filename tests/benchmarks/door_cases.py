@@ -30,9 +30,8 @@ class Row:
     Parameters
     ----------
     door, text : str
-    ask : callable
-    other : callable, optional
-        The other question.
+    asks : tuple of callable
+        The question and, if there is one, the other question.
     near : bool
         A neighbour, which no limit judges.
     before : float, optional
@@ -43,8 +42,7 @@ class Row:
 
     door: str
     text: str
-    ask: Ask
-    other: Ask | None = None
+    asks: tuple[Ask, ...]
     near: bool = False
     before: float = 1.0
     calls: bool = True
@@ -56,13 +54,12 @@ def measured(rows: Iterable[Row], seconds: float) -> list[dict[str, Any]]:
 
 
 def _measured(row: Row, seconds: float) -> dict[str, Any]:
-    works = [row.ask] if row.other is None else [row.ask, row.other]
-    first, *_ = [seconds_of(work) for work in works]
-    second = sum(seconds_of(work) for work in works)
+    first, *_ = [seconds_of(ask) for ask in row.asks]
+    second = sum(seconds_of(ask) for ask in row.asks)
     rounds = min(_MOST if row.calls else POOL, max(_LEAST, int(seconds / second)))
-    own, *others = least_seconds(rounds if seconds else 1, *works)
-    several = percentiles([row.ask] * CALLS) if row.calls and seconds and own < _SHORT else {}
-    found = case(row.door, row.text, first, own, *others, near=row.near, before=row.before)
+    own, *other = least_seconds(rounds if seconds else 1, *row.asks)
+    several = percentiles([row.asks[0]] * CALLS) if row.calls and seconds and own < _SHORT else {}
+    found = case(row.door, row.text, first, own, *other, near=row.near, before=row.before)
     return found | several
 
 

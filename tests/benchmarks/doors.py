@@ -71,7 +71,7 @@ def _neighbours(pos: CRF, chunk: CRF, text: list[Words], rounds: int) -> list[di
     words = [word for sentence in text for word in sentence["word"]][:_LONG]
     lengths = {"1 token": [{"word": [word]} for word in words[:_FEW]]}
     lengths[f"{_LONG:,} tokens"] = [{"word": words}] * 2
-    pairs = {"cascade": TrainedPipeline(compose(pos, chunk))}
+    pairs: dict[str, Tagger] = {"cascade": TrainedPipeline(compose(pos, chunk))}
     pairs |= {way: compose(pos, chunk, normalize=way) for way in ("chain", "product")}
     for (door, tagger), (name, some) in itertools.product(
         [("tagger", pos), *pairs.items()], lengths.items()

@@ -74,7 +74,7 @@ def before(seconds: float, *, quick: bool = False) -> dict[str, Any]:
 
 def _row(door: str, text: str, ask: Ask, other: Ask, *, near: bool, calls: bool = True) -> Row:
     before = BEFORE.get(f"{door}, {text}", 1.0)
-    return Row(door, text, ask, other, near=near, before=before, calls=calls)
+    return Row(door, text, (ask, other), near=near, before=before, calls=calls)
 
 
 def _sums_of(batch: Any, table: Any) -> Any:
@@ -123,7 +123,8 @@ def _log_z(made: Callable[[], Any]) -> object:
 def _sums() -> Iterator[Row]:
     """log Z and marginals of a batch of chains."""
     sizes = ((9, 64), (22, 64), (45, 64), (2, 64), (100, 64), (22, 8), (22, 1))
-    for (size, batch), ask in itertools.product(sizes, (log_partitions, axis_posterior)):
+    questions: tuple[Callable[[Bound], object], ...] = (log_partitions, axis_posterior)
+    for (size, batch), ask in itertools.product(sizes, questions):
         axis = Axis(size, score=scores(1, size * size))
         ends = np.zeros((1, size))
         machine = JointChain((axis,), (Factor(1, size),), None, ends, ends)

@@ -108,15 +108,15 @@ def _drawn(cases: int) -> Rows:
         for n in (1, 5):
             asks = (partial(one.decode, text, n=n) for one in (bound, free))
             shown = f"{labels}, n = {n}, {broken} of {len(text)} broken"
-            yield Row(door, shown, *asks, near=near)
-        asks = (partial(_each, one, text[-20:]) for one in (bound, free))
-        yield Row(door, f"{labels}, one sentence a call", *asks, near=True)
+            yield Row(door, shown, tuple(asks), near=near)
+        alone = (partial(_each, one, text[-20:]) for one in (bound, free))
+        yield Row(door, f"{labels}, one sentence a call", tuple(alone), near=True)
         cascade = partial(_cascade, pos, feats, text)
         shown = f"{labels}, {broken} of {len(text)} broken"
-        yield Row("chain-cascade", shown, partial(bound.tag_all, text), cascade, near=share < 100)
+        yield Row("chain-cascade", shown, (partial(bound.tag_all, text), cascade), near=share < 100)
     long = [{"word": [word for s in part for word in s["word"]]} for part in _parts(obeys + breaks)]
     asks = (partial(one.decode, long) for one in (bound, free))
-    yield Row("chain-rule-all", f"{labels}, {len(long)} of 200 tokens", *asks, near=True)
+    yield Row("chain-rule-all", f"{labels}, {len(long)} of 200 tokens", tuple(asks), near=True)
 
 
 def _parts(text: Text) -> Iterable[Text]:
@@ -169,8 +169,8 @@ def _treebank(folder: Path, *, quick: bool) -> Rows:
             chain, product = (
                 compose(pos, feats, normalize=way, grammar=rule) for way in ("chain", "product")
             )
-            yield Row("ewt-chain", shown, partial(chain.tag_all, text), cascade, near=near)
-            yield Row("ewt-product", shown, partial(product.tag_all, text), near=near)
+            yield Row("ewt-chain", shown, (partial(chain.tag_all, text), cascade), near=near)
+            yield Row("ewt-product", shown, (partial(product.tag_all, text),), near=near)
 
 
 def _columns(path: Path) -> Corpus:

@@ -78,7 +78,7 @@ def _under(machine: Transducer, labels: list[str], batch: Floats, table: Floats 
 
 def _gradients() -> Rows:
     """Gradient over log Z, of a lattice with a transducer."""
-    kinds = [("20 tokens", (TOKENS,), 1.0)] * 4
+    kinds: list[tuple[str, tuple[int, ...], float]] = [("20 tokens", (TOKENS,), 1.0)] * 4
     kinds += [("2,000 tokens", (2_000,), 1.0), ("50,000 tokens", (LONG,), 1.0)]
     kinds += [("flat", (TOKENS,), FLAT), ("confident", (TOKENS,), CONFIDENT)]
     kinds += [("16 sentences", (16, TOKENS), 1.0)]
@@ -87,7 +87,7 @@ def _gradients() -> Rows:
         batch = scores(*shape, size, spread=spread)
         made = partial(_under, reader(names(size)), names(size), batch, None)
         asks = (partial(_asked, made, name) for name in ("gradient", "log_partition"))
-        yield Row("gradient", f"{size} labels, {kind}", *asks, near=k > 2)
+        yield Row("gradient", f"{size} labels, {kind}", tuple(asks), near=k > 2)
 
 
 def _label_model(size: int) -> Transducer:
@@ -118,7 +118,7 @@ def _ten_best() -> Rows:
 
 def _ranked(text: str, made: Callable[[], Any], *, near: bool) -> Row:
     asks = partial(_asked, made, "nbest", RANKED), partial(_asked, made, "best")
-    return Row("ten-best", text, *asks, near=near)
+    return Row("ten-best", text, tuple(asks), near=near)
 
 
 # --- Arrays ---------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _marginals() -> Rows:
         labels = names(shape[-1])
         usual = partial(Lattices.from_arrays, labels, batch, table)
         decoded = partial(fstcrf.decode, batch, transitions=table, labels=labels)
-        yield Row("marginals", text, partial(_asked, usual, "marginals"), decoded, near)
+        yield Row("marginals", text, (partial(_asked, usual, "marginals"), decoded), near)
 
 
 def _low_scores() -> Rows:
@@ -153,7 +153,7 @@ def _low_scores() -> Rows:
         low[0, shape[1] // 2, 0] -= 760.0
         both = (partial(Lattices.from_arrays, names(shape[-1]), x, table) for x in (low, batch))
         asks = (partial(_asked, made, "log_partition") for made in both)
-        yield Row("low-score", text, *asks, near=near)
+        yield Row("low-score", text, tuple(asks), near=near)
 
 
 def _joint_arcs() -> Rows:
@@ -168,7 +168,7 @@ def _joint_arcs() -> Rows:
         shown = " × ".join(map(str, sizes))
         text = f"{shown} labels, {batch} of {tokens:,} tokens, spread {spread:g}"
         asks = (partial(_of_each, made, name) for name in ("arc_marginals", "log_partition"))
-        yield Row("joint-arcs", text, *asks, near=k > 0)
+        yield Row("joint-arcs", text, tuple(asks), near=k > 0)
 
 
 def _joined(arrays: list[Floats]) -> list[Any]:
@@ -218,7 +218,9 @@ def _grammars() -> Rows:
         sides = [(spans_of(n // 2), scores(*shape, n)) for n in (more, fewer)]
         asks = (partial(_decoded, *side, bio) for side in sides)
         near = (more, shape) != (257, (16, 64))
-        yield Row("labels-257", f"[{shape[0]}, {shape[1]}, {more}] over {fewer}", *asks, near=near)
+        yield Row(
+            "labels-257", f"[{shape[0]}, {shape[1]}, {more}] over {fewer}", tuple(asks), near=near
+        )
     yield from _at_most()
     yield from _contiguous()
 
@@ -232,7 +234,7 @@ def _at_most() -> Rows:
         batch = scores(*shape, len(labels), spread=spread)
         asks = _under_rules(labels, batch, bio() & at_most(2, labels[1]), bio())
         text = f"{list(batch.shape)}, spread {spread:g}"
-        yield Row("at-most", text, *asks, near=k > 2)
+        yield Row("at-most", text, tuple(asks), near=k > 2)
 
 
 def _contiguous() -> Rows:
@@ -249,8 +251,8 @@ def _contiguous() -> Rows:
         ask, other = _under_rules(labels, batch, rule, bioes())
         text = f"{types} types, {shape[0]} of {shape[1]:,} tokens, spread {spread:g}"
         if k < 2:
-            yield Row("contiguous", text, ask)
-        yield Row("contiguous-ratio", text, ask, other, near=True)
+            yield Row("contiguous", text, (ask,))
+        yield Row("contiguous-ratio", text, (ask, other), near=True)
 
 
 if __name__ == "__main__":

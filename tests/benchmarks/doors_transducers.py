@@ -65,7 +65,7 @@ def _no_transitions() -> Rows:
         paths = partial(_log_z, partial(Lattice.from_fst, fst), memory)
         arrays = partial(_log_z, partial(Lattice.from_arrays, labels, batch), memory)
         text = f"{size:,} labels, {tokens:,} tokens, spread {spread:g}"
-        yield Row("no-transitions", text, arrays, paths, near=k > 2)
+        yield Row("no-transitions", text, (arrays, paths), near=k > 2)
 
 
 def _log_z(made: Callable[[], Any], memory: Transducer) -> float:
@@ -107,7 +107,7 @@ def _edit_lexicon() -> Rows:
             machine.set_input_symbols(None).set_output_symbols(None)
         machines[1].arcsort("ilabel")
         asks = partial(matmul, edit, lexicon), partial(pynini.compose, *machines)
-        yield Row("edit-lexicon", f"{size} symbols, {words:,} words", *asks, near=k > 2)
+        yield Row("edit-lexicon", f"{size} symbols, {words:,} words", tuple(asks), near=k > 2)
 
 
 def _edits() -> Rows:
@@ -123,7 +123,7 @@ def _edits() -> Rows:
         made = partial(Lattice.from_arrays, labels, batch)
         theirs = partial(ten_best, given(made(), "standard"), fst_of(machine, "standard"))
         text = f"{size} labels, {tokens} tokens, spread {spread:g}"
-        yield Row("ten-edits", text, partial(_ten_best, made, machine), theirs, near=k > 1)
+        yield Row("ten-edits", text, (partial(_ten_best, made, machine), theirs), near=k > 1)
 
 
 def _ten_best(made: Callable[[], Any], machine: Transducer) -> object:
@@ -145,7 +145,7 @@ def _strings() -> Rows:
         assert np.isfinite(path.bound)
         text = f"{size} labels, {tokens} tokens, spread {spread:g}, n = {n}, "
         text += "proven" if path.exact else f"{path.bound - path.score:.2f} below the bound"
-        yield Row("strings", text, partial(_best_string, made, machine, n), near=k > 2)
+        yield Row("strings", text, (partial(_best_string, made, machine, n),), near=k > 2)
 
 
 def _best_string(made: Callable[[], Any], machine: Transducer, n: int) -> object:

@@ -33,7 +33,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import InexactWarning, warn
 from fstcrf.kernel import Allowance, Budget, JointChain
-from fstcrf.kernel.lazy import Clock
+from fstcrf.kernel.lazy import shared
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans.cost import (
     FIRST_SEARCH,
@@ -186,9 +186,9 @@ class Decoder:
 
         Memory is allocated for existing paths, not for n.
         """
-        clock = Clock(self.budget if budget is None else budget)
+        share = shared(self.budget if budget is None else budget)
         for some in kernel.growing(n):
-            searched = self._paths(bound, some, clock.share(1))
+            searched = self._paths(bound, some, share(1))
             if (searched.n_paths < some).all():
                 break
         return searched
