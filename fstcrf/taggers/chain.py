@@ -253,10 +253,11 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
 
     It exists because a `Search` of one short sentence takes several times as long, mostly to
     assemble batches. Both return the same labels. Returns None if the sentence or the taggers need
-    a batch, or if a few labellings do not suffice to prove the best one.
+    a batch, or if a few labellings do not suffice to prove the best one, or it breaks a hard rule.
     """
     stages = composition._stages if composition.budget is None else ()
-    levels = [(stage, graph) for stage in stages if (graph := stage.sentence_graph) is not None]
+    free = [stage.relaxed for stage in stages]
+    levels = [(stage, graph) for stage in free if (graph := stage.sentence_graph) is not None]
     if not levels or len(levels) < len(stages):
         return None
     columns = max((tagger.columns for tagger in composition.taggers), key=len)
@@ -265,8 +266,9 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     (read,) = as_sentences([sentence], columns)
     if not all(is_short(stage.tagger.index, read) for stage in stages):
         return None
-    _, paths = _best_after(levels, read, (), 0.0, -np.inf)
-    if paths is None:
+    hard = any(stage.hard for stage in stages)
+    _, paths = _best_after(levels, read, (), 0.0, -np.inf, proven=hard)
+    if paths is None or (hard and not _obeys(stages, paths)):
         return None
     labels = {
         stage.tagger.tape: [stage.tagger.labels[i] for i in path.tolist()]
@@ -275,18 +277,28 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     return tuple(labels[tape] for tape in composition.tapes)
 
 
+def _obeys(stages: Sequence[Stage], paths: Sequence[Ints]) -> bool:
+    """Return whether the labels of one sentence obey the hard rules."""
+    ids = {stage.tagger.tape: path for stage, path in zip(stages, paths, strict=True)}
+    ends = np.array([0, len(paths[0])], dtype=np.int64)
+    return all(not stage.columns and stage.obeys(ids, ends).all() for stage in stages)
+
+
 def _best_after(
     levels: Sequence[tuple[Stage, SentenceGraph]],
     sentence: Sentence,
     prefix: tuple[Ints, ...],
     base: float,
     least: float,
+    *,
+    proven: bool = False,
 ) -> tuple[float, tuple[Ints, ...] | None]:
     """Return the score and paths of the best labelling with a prefix that scores `base`.
 
     It exists as the recursion of `tag_one`, one level for each tape. Without paths, the score is
     `least` if no labelling exceeds it, or +inf if that takes a search to decide, as do ties: there
-    rounding decides, and a `Search` adds the same numbers in another order.
+    rounding decides, and a `Search` adds the same numbers in another order. `proven`: a search also
+    decides where the budget ends.
     """
     stage, graph = levels[len(prefix)]
     node = stage.sentence_potentials(sentence, prefix)
@@ -305,7 +317,7 @@ def _best_after(
         tied = _tied(base + upper, best_score)
         if base + upper <= best_score and not tied:
             return best_score, best_paths
-        if tied or (rank == n and (prefix or len(levels) > 2)):
+        if tied or (rank == n and (proven or prefix or len(levels) > 2)):
             return np.inf, None
         if rank == n:
             warn_unproven(1, 1)  # the budget of a search ends here as well
