@@ -245,7 +245,7 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
 # --- The best labels of one sentence --------------------------------------------------------------
 
 _WITHIN = 2.0  # nats: labellings of the first tape further below the best are ranked late
-_LATER = 4  # maximum number of labellings of a later tape, at most the number in `Search`
+_LATER = 4  # maximum number of labellings of a later tape, or under rules, of the first
 
 
 def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], ...] | None:
@@ -298,7 +298,7 @@ def _best_after(
     It exists as the recursion of `tag_one`, one level for each tape. Without paths, the score is
     `least` if no labelling exceeds it, or +inf if that takes a search to decide, as do ties: there
     rounding decides, and a `Search` adds the same numbers in another order. `proven`: a search also
-    decides where the budget ends.
+    decides what a few labellings do not prove.
     """
     stage, graph = levels[len(prefix)]
     node = stage.sentence_potentials(sentence, prefix)
@@ -308,7 +308,7 @@ def _best_after(
         if _tied(total, least):
             return np.inf, None
         return (total, (*prefix, path)) if total > least else (least, None)
-    n, within = (_LATER, np.inf) if prefix else (BUDGET, _WITHIN)
+    n, within = (_LATER, np.inf) if prefix else (_LATER if proven else BUDGET, _WITHIN)
     scores, labellings = graph.nbest(node, n + 1, within)
     base -= graph.best(node)[2] if prefix else 0.0  # the first log Z is the same for all labellings
     best_score, best_paths, rank = least, None, 0
