@@ -157,7 +157,9 @@ class _Room:
         self.made.spare += size - old
         self.made.tables = size
 
-    def build(self, given: tuple[CData, ...], most: int, *, counted: bool = False) -> None:
+    def build(
+        self, given: tuple[CData, CData, CData, CData, CData], most: int, *, counted: bool = False
+    ) -> None:
         """Compose; `counted`: without keeping arcs. TooLargeError if there are more than `most`."""
         made, before = self.made, 0
         while (status := lib.fc_transduce(*given, made)) == lib.FC_EFULL:

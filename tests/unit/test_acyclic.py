@@ -135,9 +135,9 @@ def test_options() -> None:
     for wrong in ("label", [], ["label", "label"]):
         with pytest.raises(OptionError, match="expected names of tapes, each once"):
             lattice().nbest(1, tapes=wrong)
-    for wrong, budget in ((0, 9), (1, 0), (1, Budget(seconds=1)), (1, "9")):
+    for n, budget in ((0, 9), (1, 0), (1, Budget(seconds=1)), (1, "9")):
         with pytest.raises(OptionError, match=r"(n|budget) is .*, expected"):
-            lattice().strings(n=wrong, budget=budget)  # type: ignore[arg-type]
+            lattice().strings(n=n, budget=budget)  # type: ignore[arg-type]
     for ask in (
         lambda: lattice().nbest(0),
         lambda: lattice().nbest(0, tapes=["label"]),
