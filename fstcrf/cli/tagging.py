@@ -29,6 +29,7 @@ from fstcrf.cli.sources import InputFile
 from fstcrf.errors import DataError, NoPathError, TooLargeError
 from fstcrf.ext.filling import KeptText
 from fstcrf.files import open_binary, open_target, source_name
+from fstcrf.kernel.lazy import shared
 from fstcrf.lattices import Answer, Path
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.tagger import Tagger
@@ -54,8 +55,6 @@ _RUN_STEPS = 1_000_000_000
 """Number of tokens that are decided together in slow work, and between reports of progress."""
 _LONG = 10.0
 """Seconds before a report about a search."""
-_AT_ONCE = 1e-6
-"""Seconds of a search for which no time is left."""
 
 
 # --- Asking ---------------------------------------------------------------------------------------
@@ -111,24 +110,21 @@ def tagged(tagger: Tagger, data: Corpus, *, threads: int = 1) -> tuple[Column, .
 def _answers(tagger: Tagger, batch: Corpus, asked: Question) -> Iterator[tuple[int, Answer]]:
     """Yield the answers of a batch some sentences at a time, with the number of the first.
 
-    Rankings of a chain go sentence by sentence, and share the time of the batch.
+    They share the time of the budget.
     """
     joint, started, told = tagger._joint(), time.monotonic(), False
     chain = joint is not None and joint._conditional
     single = chain and (asked.n > 1 or asked.tapes is not None)
+    share = shared(asked.budget, len(batch))
     for first, end in _runs(tagger, batch, asked, single=single):
-        spent = time.monotonic() - started
-        if single and not told and spent > _LONG:
+        if single and not told and time.monotonic() - started > _LONG:
             say(
                 f"{first} of {len(batch)} sentences so far: the n best of a chain take long; "
                 "--set max_states=N looks at fewer labellings"
             )
             told = True
-        budget = asked.budget
-        if single and budget is not None and budget.seconds is not None:
-            budget = replace(budget, seconds=max(budget.seconds - spent, _AT_ONCE))
         run = batch if end - first == len(batch) else batch[first:end]
-        mine = replace(asked, budget=budget)
+        mine = replace(asked, budget=share(end - first))
         yield first, _decoded(tagger, run, mine, batch, first if single else None)
 
 

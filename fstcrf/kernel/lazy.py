@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -29,8 +29,11 @@ _NARROW_BEAM = 16
 _BEAM_COST = 1.6
 """Time of a state in a beam, in times of a state in a search."""
 
-_STATE_SECONDS = 2e-6
+STATE_SECONDS = 2e-6
 """Time of a state in a search that has not begun."""
+
+_TOO_LATE = 1e-6
+"""Time of a search when the time is over: beams."""
 
 _STEPS, _UNTIMED_STEPS = 4_000, 100_000
 """States between two checks of the clock, and of Ctrl-C."""
@@ -100,6 +103,33 @@ class Budget:
     def most_states(self) -> int:
         """Maximum number of product states that a lazy search may expand."""
         return _STATES if self.states is None else self.states
+
+
+def budget_of(budget: int | Budget | None) -> Budget | None:
+    """Return a budget, or None; an integer is its number of states."""
+    return budget if budget is None or isinstance(budget, Budget) else Budget(states=budget)
+
+
+def shared(
+    budget: int | Budget | None, sentences: int = 1, threads: int = 1
+) -> Callable[[int], Budget | None]:
+    """Return a function from a number of sentences to their share of the time that is left."""
+    whole, waiting = budget_of(budget), sentences
+    if whole is None or whole.seconds is None:
+        return lambda _: whole
+    end = time.monotonic() + whole.seconds
+
+    def share(some: int) -> Budget:
+        nonlocal waiting
+        part, waiting = min(1.0, threads * some / waiting), max(1, waiting - some)
+        return Budget(whole.states, max(_TOO_LATE, part * (end - time.monotonic())))
+
+    return share
+
+
+def is_over(budget: Budget | None) -> bool:
+    """Whether no time is left."""
+    return budget is not None and budget.seconds == _TOO_LATE
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,7 +480,7 @@ class _Deadline:
     def __init__(self, batch: Bound, seconds: float) -> None:
         self._seconds, self._bounds = seconds, batch.bounds
         self._begun = self._resumed = time.monotonic()
-        self._state_seconds = _STATE_SECONDS
+        self._state_seconds = STATE_SECONDS
 
     def paused(self, steps: int) -> None:
         """Note the time of the steps since the search began or was resumed."""

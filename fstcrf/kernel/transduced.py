@@ -157,17 +157,26 @@ class _Room:
         self.made.spare += size - old
         self.made.tables = size
 
-    def grow(self, most: int) -> None:
-        """Enlarge the array that is full; raise TooLargeError at the limit."""
-        made = self.made
-        if made.spare == 0:
-            self._more_tables(_GROWTH * made.tables)
-        elif made.states == made.state_room:
-            self._more("state_room", _OF_STATES, _GROWTH * made.state_room)
-        elif made.arc_room < most:
-            self._more("arc_room", _OF_ARCS, min(most, _GROWTH * made.arc_room))
-        else:
+    def build(
+        self, given: tuple[CData, CData, CData, CData, CData], most: int, *, counted: bool = False
+    ) -> None:
+        """Compose; `counted`: without keeping arcs. TooLargeError if there are more than `most`."""
+        made, before = self.made, 0
+        while (status := lib.fc_transduce(*given, made)) == lib.FC_EFULL:
+            if made.spare == 0:
+                self._more_tables(_GROWTH * made.tables)
+            elif made.states == made.state_room:
+                self._more("state_room", _OF_STATES, _GROWTH * made.state_room)
+            elif before + made.arc_room >= most:
+                break
+            elif counted and made.arcs:  # the arcs of a state of the lattice fit at least
+                before, made.arcs = before + made.arcs, 0
+            else:
+                room = min(most, _GROWTH * made.arc_room)
+                self._more("arc_room", _OF_ARCS, room)
+        if status == lib.FC_EFULL or before + made.arcs > most:
             raise TooLargeError(self._too_many(most))
+        check(status, "composition")
 
     def _too_many(self, most: int) -> str:
         states = len(self.arrays["slot"])
@@ -178,6 +187,13 @@ class _Room:
             f"{states:,} of the lattice: {factor} is large, {each:,.0f} of the transducer's "
             "states are met with each; restrict the lattice, or bound the transducer"
         )
+
+
+def _arcs_at_most(lattice: Acyclic, label: Ints, machine: IndexedTransducer) -> int:
+    """Return an upper bound on the arcs: all states meet."""
+    of_label = np.bincount(machine.reads + 1, minlength=machine.labels + 1)
+    read = np.where(label < 0, 2 * machine.states, of_label[label + 1])
+    return int(read.sum()) + len(lattice.final) * (int(of_label[0]) + machine.states)
 
 
 def transduced(
@@ -207,13 +223,10 @@ def transduced(
     rises, read = np.empty(states, dtype=np.uint8), array_in(label, np.int32, (arcs,), "label")
     look = array_out(ahead), array_out(only), array_out(rises)
     check(lib.fc_look_ahead(lattice.handle, read, *look), "look ahead")
-    made, seen = room.made, (look[0], look[2])
-    while True:
-        status = lib.fc_transduce(lattice.handle, read, *seen, machine.handle, made)
-        if status != lib.FC_EFULL:
-            break
-        room.grow(most)
-    check(status, "composition")
+    made, given = room.made, (lattice.handle, read, look[0], look[2], machine.handle)
+    if most < _arcs_at_most(lattice, label, machine):
+        _Room(lattice, machine).build(given, most, counted=True)
+    room.build(given, most)
     work, count = np.empty(4 * made.numbered + 1, dtype=np.int32), np.empty(2, dtype=np.int64)
     silent = array_in(plain.astype(np.uint8), np.uint8, (arcs,), "plain")
     trimmed = array_out(work), array_out(count)

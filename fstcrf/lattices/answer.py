@@ -7,6 +7,7 @@ the search that found its paths.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, overload
 
@@ -228,6 +229,14 @@ class TapeAnswer:
         return span_arrays(column, self.offsets, table, illegal=illegal)
 
 
+def _chances(nbest: Sequence[Sequence[Path]], n: int) -> Floats:
+    """Return the probabilities of at most n paths of each sentence, [B, n], or [B] for n = 1."""
+    rows = np.zeros((len(nbest), n))
+    for row, paths in zip(rows, nbest, strict=True):
+        row[: len(paths)] = [path.probability for path in paths]
+    return rows if n > 1 else rows[:, 0]
+
+
 class Answer:
     """The n best paths of B sentences, with a `TapeAnswer` for each tape.
 
@@ -362,7 +371,7 @@ class Answer:
         offsets = Ragged.from_lengths(lengths).offsets
         n = columns(n, max(map(len, nbest), default=0))
         scores, exact = np.full((len(nbest), n), -np.inf), np.ones((len(nbest), n), dtype=bool)
-        bounds, probabilities = scores.copy(), np.zeros(scores.shape)
+        bounds = scores.copy()
         clocks = {
             tape: Ragged.from_lengths(
                 [max((len(path[tape]) for path in paths), default=0) for paths in nbest]
@@ -376,7 +385,7 @@ class Answer:
         for b, paths in enumerate(nbest):
             for k, path in enumerate(paths):
                 scores[b, k], exact[b, k] = path.score, path.exact
-                bounds[b, k], probabilities[b, k] = path.bound, path.probability
+                bounds[b, k] = path.bound
                 parts = path.labels if len(label_sets) > 1 else (path.labels,)
                 for tape, labels in zip(label_sets, parts, strict=True):
                     first = starts[tape][b]
@@ -390,7 +399,7 @@ class Answer:
             offsets,
             clocks={tape: (clocks[tape], at[tape]) for tape in clocks},
             scores=scores,
-            probabilities=probabilities if n > 1 else probabilities[:, 0],
+            probabilities=partial(_chances, nbest, n),
             exact=exact,
             bounds=bounds,
         )

@@ -12,6 +12,7 @@ from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_num
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget, columns
+from fstcrf.kernel.lazy import shared
 from fstcrf.lattices import batching, spans
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule
@@ -164,8 +165,10 @@ class Lattices(batching.Batch[LatticeT]):
         if tapes is not None and len(on) > 1:
             return self._of_tapes(n, tapes, budget, threads, strict=strict)
 
+        share = shared(budget, len(self), threads)
+
         def ask(group: Group) -> tuple[SearchResult, list[Ints]]:
-            result = group.engine.decode(n, on, budget, strict=strict)
+            result = group.engine.decode(n, on, share(len(group.numbers)), strict=strict)
             if probabilities:
                 _ = group.engine.usual_log_z
             return result

@@ -19,6 +19,7 @@ from fstcrf.arguments import items_of, whole_number
 from fstcrf.arrays import Bools, Floats, Longs, Ragged
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
+from fstcrf.kernel.lazy import shared
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices.engine import PLAIN, EngineRequest, PathBatch
 from fstcrf.lattices.paths import (
@@ -400,8 +401,12 @@ def path_batches(
     budget: Budget | None,
 ) -> list[tuple[Group, PathBatch]]:
     """Return the n best paths of each group of lattices."""
-    request = EngineRequest(search, best=True)
-    return answered(lattices, lambda group: group.engine.nbest(n, budget), threads, request)
+    request, share = EngineRequest(search, best=True), shared(budget, len(lattices), threads)
+
+    def ask(group: Group) -> PathBatch:
+        return group.engine.nbest(n, share(len(group.numbers)))
+
+    return answered(lattices, ask, threads, request)
 
 
 # --- Sums and samples -----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -29,8 +29,10 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.lattices.batching import Paths, Ranking, best, nbest, usual_log_z
+from fstcrf.kernel.lazy import is_over, shared
+from fstcrf.lattices.batching import Paths, Ranking, nbest_paths, path_batches, usual_log_z
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
+from fstcrf.lattices.questions import Questions
 from fstcrf.machines.plans import Search
 
 Labels: TypeAlias = tuple[int, ...]
@@ -271,16 +273,26 @@ def nbest_of_tapes(
     """Return the n best labellings of some tapes of each lattice, best first.
 
     A `Path` holds the labels of these tapes, in this order. It has the score and the probability of
-    the best path of all tapes with these labels.
+    the best path of all tapes with these labels. If the time of the budget ends first, there are
+    fewer, and the last of a lattice is not ``exact``.
     """
     chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices]
     n = whole_number(n, "n", least=1, narrow=True)
     log_z = cache(lambda: usual_log_z(lattices, threads=threads).tolist())
     labellings: list[list[Path]] = [[] for _ in chosen]
-    rank = partial(nbest, threads=threads, search=search, budget=budget)
-    solve = partial(best, threads=threads, search=search, budget=budget)
+    share = shared(budget)
+
+    def rank(numbers: Sequence[int], n: int) -> Ranking:
+        some = [lattices[number] for number in numbers] if len(numbers) < len(chosen) else lattices
+        return nbest_paths(some, n, threads=threads, search=search, budget=share(1))
+
+    def solve(parts: Sequence[Questions]) -> Paths | None:
+        if is_over(left := share(1)):
+            return None
+        return Paths(parts, 1, path_batches(parts, 1, threads, search, left))
+
     left, n_paths = list(range(len(chosen))), min(_JOINT * n, 2**31 - 1)
-    several = rank(lattices, n_paths)
+    several = rank(left, n_paths)
     while left:
         again: list[int] = []
         for place, number in enumerate(left):
@@ -289,13 +301,16 @@ def nbest_of_tapes(
             labellings[number] = _distinct(lattice, paths, shown)
             if complete or len(labellings[number]) >= n:
                 continue
+            if is_over(share(1)):
+                labellings[number][-1:] = map(_unproven, labellings[number][-1:])
+                continue
             # A search would begin again: there, parts of the labellings take less time.
             if several.states_expanded[place] or _MORE * n_paths > _MOST_RANKED:
-                labellings[number] = list(islice(_Labellings(lattice, shown, solve).search(), n))
+                labellings[number] = _Labellings(lattice, shown, solve).first(n)
             else:
                 again.append(number)
         left, n_paths = again, _MORE * n_paths
-        several = rank([lattices[number] for number in left], n_paths) if left else several
+        several = rank(left, n_paths) if left else several
     return [
         [_with_probability(path, number, log_z) for path in paths[:n]]
         for number, paths in enumerate(labellings)
@@ -336,6 +351,10 @@ def _distinct(lattice: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> li
     return list(first.values())
 
 
+def _unproven(path: Path) -> Path:
+    return replace(path, exact=False)
+
+
 def _named(
     tapes: tuple[str, ...],
     labels: tuple[tuple[str, ...], ...],
@@ -371,14 +390,23 @@ class _Labellings:
     shown : tuple of str
         The tapes.
     solve : function
-        Returns the best path of each of several lattices.
+        Returns the best path of each of several lattices; None if no time is left.
     """
 
-    def __init__(self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths]) -> None:
+    def __init__(
+        self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths | None]
+    ) -> None:
         self.lattice, self.shown, self.solve = lattice, shown, solve
         self.places = [lattice.tapes.index(tape) for tape in shown]
         self.parts: dict[Labels, _Part] = {}  # that are not divided yet, by their best labelling
         self.unsolved = -np.inf  # bound of the parts for which the budget did not suffice
+
+    def first(self, n: int) -> list[Path]:
+        """Return the n best labellings; fewer if the time is over, and the last is not exact."""
+        paths = list(islice(self.search(), n))
+        if len(paths) < n and self.unsolved > -np.inf:
+            paths[-1:] = map(_unproven, paths[-1:])
+        return paths
 
     def search(self) -> Iterator[Path]:
         """Yield the labellings, best first, each with the score of its best path."""
@@ -391,7 +419,7 @@ class _Labellings:
     def _divided(self, part: _Part) -> list[Entry[_Part]]:
         """Return the rest of a part without its best labelling."""
         del self.parts[part.ids]
-        return self._entries(list(self._cut(part)))
+        return self._entries(list(self._cut(part)), part.path.score)
 
     def _cut(self, part: _Part) -> Iterator[tuple[list[Bools], int]]:
         """Yield the rest of a part, cut by the first place that differs from its best path."""
@@ -407,10 +435,18 @@ class _Labellings:
             masks[place][token] = False
             masks[place][token, label] = True
 
-    def _entries(self, parts: Sequence[tuple[list[Bools], int]]) -> list[Entry[_Part]]:
-        """Return the best labelling of each part with its score, and the part to divide further."""
+    def _entries(
+        self, parts: Sequence[tuple[list[Bools], int]], most: float = np.inf
+    ) -> list[Entry[_Part]]:
+        """Return the best labelling of each part with its score, and the part to divide further.
+
+        No labelling scores more than `most`.
+        """
         lattices = [self.lattice._with_row(self.lattice.row.restrict(masks)) for masks, _ in parts]
         paths = self.solve(lattices)
+        if paths is None:
+            self.unsolved = max(self.unsolved, most)
+            return []
         entries: list[Entry[_Part]] = []
         for path, bound, (masks, fixed) in zip(paths, paths.bounds, parts, strict=True):
             if path is None:

@@ -244,8 +244,8 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             `n` or `budget` is below 1; there is no such tape, or none of several was chosen.
         """
         number = self._chosen(tape)
-        if n < 1 or (budget is not None and budget < 1):
-            raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
+        n = whole_number(n, "n", least=1)
+        budget = None if budget is None else whole_number(budget, "budget", least=1)
         log_z = float(self.row.engine.log_z[0])
         return self.row.strings(number, n, budget, log_z) if log_z > -np.inf else []
 

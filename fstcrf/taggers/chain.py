@@ -38,6 +38,7 @@ from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.prefixes import Incumbents
 from fstcrf.taggers.search import Search
 from fstcrf.taggers.stages import (
+    Stage,
     possible_lengths,
     usual_cost,
     with_tape,
@@ -252,11 +253,13 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
 
     It exists because a `Search` of one short sentence takes several times as long, mostly to
     assemble batches. Both look at the same labellings, and return the same labels. Returns None if
-    the sentence or the taggers need a batch, or if scores are tied: there rounding decides, and a
-    `Search` adds the same numbers in another order.
+    the sentence or the taggers need a batch, if a few labellings do not prove the best one under
+    hard rules, or it breaks these, or if scores are tied: there rounding decides, and a `Search`
+    adds the same numbers in another order.
     """
     stages = composition._stages if composition.budget is None else ()
-    graphs = [graph for stage in stages if (graph := stage.sentence_graph) is not None]
+    free = [stage.relaxed for stage in stages]
+    graphs = [graph for stage in free if (graph := stage.sentence_graph) is not None]
     if not graphs or len(graphs) < len(stages):
         return None
     columns = max((tagger.columns for tagger in composition.taggers), key=len)
@@ -265,9 +268,10 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     (read,) = as_sentences([sentence], columns)
     if not all(is_short(stage.tagger.index, read) for stage in stages):
         return None
-    rows = [stage.sentence_rows(read) for stage in stages]
-    found = _best_labels([*zip(rows, graphs, strict=True)])
-    if found is None:
+    hard = any(stage.hard for stage in stages)
+    rows = [stage.sentence_rows(read) for stage in free]
+    found = _best_labels([*zip(rows, graphs, strict=True)], proven=hard)
+    if not found or (hard and not _obeys(stages, found)):
         return None
     labels = {
         stage.tagger.tape: [stage.tagger.labels[i] for i in path]
@@ -276,10 +280,25 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     return tuple(labels[tape] for tape in composition.tapes)
 
 
+def _obeys(stages: Sequence[Stage], paths: Sequence[Sequence[int]]) -> bool:
+    """Return whether the labels of one sentence obey the hard rules."""
+    ids = {
+        stage.tagger.tape: np.asarray(path, dtype=np.int32)
+        for stage, path in zip(stages, paths, strict=True)
+    }
+    ends = np.array([0, len(paths[0])], dtype=np.int64)
+    return all(not stage.columns and stage.obeys(ids, ends).all() for stage in stages)
+
+
 def _best_labels(
     levels: Sequence[tuple[Callable[[Sequence[Ints]], SentenceRows], SentenceGraph]],
+    *,
+    proven: bool,
 ) -> list[list[int]] | None:
-    """Return the best labelling of a sentence, a level for each tape; `None` if scores are tied."""
+    """Return the best labelling of a sentence, a level for each tape; `None` if scores are tied.
+
+    `proven`: also `None` if a few labellings do not prove it, since a search then decides.
+    """
     best, paths, open_ = -np.inf, list[list[int]](), -np.inf  # open_: of labellings not looked at
 
     def search(prefix: tuple[Ints, ...], base: float) -> bool:
@@ -294,7 +313,7 @@ def _best_labels(
                 best, paths = total, [*(labels.tolist() for labels in prefix), path]
                 return True
             return not _tied(total, best)
-        n, within = (LATER, np.inf) if prefix else (BUDGET, _WITHIN)
+        n, within = (LATER, np.inf) if prefix else (LATER if proven else BUDGET, _WITHIN)
         scores, labellings, log_z = graph.nbest(rows, n + 1, within)
         base -= log_z if prefix else 0.0  # the first log Z is the same for all labellings
         rank = 0
@@ -314,7 +333,7 @@ def _best_labels(
             else:
                 return False
 
-    if not search((), 0.0) or _tied(open_, best):
+    if not search((), 0.0) or _tied(open_, best) or (proven and open_ > best):
         return None
     warn_unproven(int(open_ > best), 1)
     return paths

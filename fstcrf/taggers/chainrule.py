@@ -99,10 +99,10 @@ class ChainRule:
 
     @property
     def rest(self) -> Budget:
-        """Budget of a search for paths of one machine: the time that is left."""
+        """Budget of a search for candidates: a third of the time that is left."""
         if self._end is None:
             return Budget()
-        return Budget(seconds=max(1e-3, self._end - time.monotonic()))
+        return Budget(seconds=max(1e-3, (self._end - time.monotonic()) / 3))
 
     def score(self, corpus: Corpus, ids: Mapping[str, Ints], *, plain: bool = False) -> Floats:
         """Return the score of one labelling of each sentence, float64 [B]; −inf if illegal.

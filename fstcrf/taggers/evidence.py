@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from fstcrf import kernel
 from fstcrf.arguments import items_of, real_array
 from fstcrf.arrays import Bools, Floats, Longs, Ragged
 from fstcrf.errors import DataError, LabelError, NoPathError, OptionError, ShapeError, TooLargeError
@@ -425,12 +424,3 @@ def mask(
             raise LabelError(f"{what} is not a label of the model")
         allowed[t, [index[part] for part in parts]] = True
     return allowed[:, topology.state_label]
-
-
-def budget_of(budget: int | Budget | None) -> Budget | None:
-    """Return a budget; an int is its number of states."""
-    if not isinstance(budget, int):
-        return budget
-    if budget < 1:
-        raise OptionError(f"budget is {budget}, expected at least 1")
-    return kernel.Budget(states=budget)

@@ -22,6 +22,7 @@ from typing import (
 from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, is_fst, one_of, refuse_fst, whole_number
 from fstcrf.errors import NoPathError, OptionError
+from fstcrf.kernel.lazy import budget_of
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
@@ -32,7 +33,6 @@ from fstcrf.taggers.evidence import (
     Evidence,
     Forced,
     Request,
-    budget_of,
     explained,
     in_columns,
     relaxed,

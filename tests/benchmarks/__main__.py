@@ -28,6 +28,7 @@ from tests.benchmarks import (
     bench_tagging,
     bench_training,
     bench_transducers,
+    door_page,
     machine,
     scaling,
 )
@@ -119,13 +120,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, metavar="N", help=f"Runs a line. [default: {ROUNDS}]")
     parser.add_argument("--only", nargs="+", choices=[*GROUPS, *LINES], help="These lines.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="Everything that was measured.")
-    parser.add_argument("--write", action="store_true", help=f"Write {PAGE.name} and a plot.")
+    parser.add_argument("--write", action="store_true", help="Write the pages' files.")
     parser.add_argument("--page", type=Path, metavar="FILE", help="Write the report as Markdown.")
     options = parser.parse_args()
     if options.data is None or not options.data.is_dir():
         parser.error("say where the corpora are: --data FOLDER")
-    if options.write and (options.quick or options.only):
-        parser.error("--write needs all lines at full size")
+    if options.write and (options.quick or options.only not in (None, ["doors"])):
+        parser.error("--write needs all lines at full size, or those of doors")
     return options
 
 
@@ -156,7 +157,13 @@ def _write(report: Report, options: argparse.Namespace) -> None:
     if cliffs := bench_cliffs.section(report.lines):
         report.sections.append(cliffs)
     picture = None
-    if options.write:
+    doors = [line for line in report.lines if line.key.startswith("doors-")]
+    if options.write and doors:
+        door_page.STORED.write_text(door_page.stored(report, doors), "utf-8")
+        door_page.write(door_page.STORED.read_text("utf-8"))
+        _say(f"wrote {door_page.STORED}, {door_page.PAGE}")
+    whole = options.write and not options.only
+    if whole:
         try:
             bench_growth.plot(report.lines, PAGE.with_name(PLOT))
             picture = PLOT
@@ -166,7 +173,7 @@ def _write(report: Report, options: argparse.Namespace) -> None:
         report.sections.append(growth)
     page = report.markdown()
     print(page)
-    if options.write:
+    if whole:
         PAGE.write_text(machine.tab_separated(page), "utf-8")
         _say(f"wrote {PAGE}")
     if options.page is not None:

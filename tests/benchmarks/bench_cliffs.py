@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from tests.benchmarks.door_table import NEAR
 from tests.benchmarks.report import LIMITS, Line, number, table
 from tests.benchmarks.running import Bench, in_turns, median_of
 
@@ -171,8 +172,8 @@ def worst_first(lines: Sequence[Line]) -> list[Line]:
 
 
 def _excess(line: Line) -> float:
-    """Return the value of a line as a share of what it must not exceed."""
-    limit = LIMITS.get(line.key)
+    """Return the value of a line as a share of what it, or its neighbour, must not exceed."""
+    limit = LIMITS.get(line.key.removesuffix(NEAR))
     if line.ours is None:
         return math.inf
     if limit is None:

@@ -8,28 +8,30 @@ which compiles what later answers share, is measured apart.
 from __future__ import annotations
 
 import itertools
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pycrfsuite as peer
 
-from fstcrf import compose
+from fstcrf import Composition, Corpus, compose
 from fstcrf.errors import InexactWarning
 from fstcrf.ext.compat import pycrfsuite as drop_in
 from fstcrf.ext.pipelines.trained import TrainedPipeline
 from fstcrf.taggers import CRF, Tagger
+from fstcrf.training import Features
 from tests.benchmarks.chained import chained, held_out
+from tests.benchmarks.door_cases import calls_of, percentiles
+from tests.benchmarks.door_table import case
 from tests.benchmarks.doors_functions import word_features
-from tests.benchmarks.running import least_seconds
+from tests.benchmarks.running import in_turns, least_seconds
 from tests.benchmarks.work import answer, seconds_of
 
-CALLS = 1_000
-_SENTENCES, _FEW = 250, 20
-_RANKED = 5
+_SENTENCES, _FEW, _LONG = 250, 20, 2_000
+_RANKED, _TAPES = 5, 6
 
 Words = dict[str, list[str]]
 Items = list[dict[str, Any]]
@@ -39,23 +41,80 @@ def alone(data: str, models: str, rounds: int, *, quick: bool = False) -> dict[s
     """Return what one sentence a call takes, over a sentence of a batch."""
     pos, chunk, entity = chained(Path(data), Path(models), quick=quick)
     texts = _texts(data, _FEW if quick else _SENTENCES)
-    taggers: dict[str, Tagger] = {
-        "tagger": pos,
-        "cascade-2": TrainedPipeline(compose(pos, chunk)),
-        "cascade-3": TrainedPipeline(compose(pos, chunk, entity)),
-        "chain-2": compose(pos, chunk, normalize="chain"),
-        "chain-3": compose(pos, chunk, entity, normalize="chain"),
-        "product-2": compose(pos, chunk, normalize="product"),
-    }
+    taggers: list[tuple[str, str, Tagger]] = [
+        ("tagger", "", pos),
+        ("cascade", "2 tapes, ", TrainedPipeline(compose(pos, chunk))),
+        ("cascade", "3 tapes, ", TrainedPipeline(compose(pos, chunk, entity))),
+        ("chain", "2 tapes, ", compose(pos, chunk, normalize="chain")),
+        ("chain", "3 tapes, ", compose(pos, chunk, entity, normalize="chain")),
+        ("product", "2 tapes, ", compose(pos, chunk, normalize="product")),
+    ]
     cases = [
-        {"door": door, "text": name, **_beside_batch(tagger, text, rounds)}
-        for door, tagger in taggers.items()
+        _beside_batch(door, f"{tapes}{name}", tagger, text, rounds)
+        for door, tapes, tagger in taggers
         for name, text in texts.items()
     ]
-    cases += [
-        {"door": "by-hand", "text": name, **_by_hand(pos, chunk, text, rounds)}
-        for name, text in texts.items()
+    cases += [_by_hand(pos, chunk, name, text, rounds) for name, text in texts.items()]
+    return {"cases": [*cases, *_neighbours(pos, chunk, texts["web"], rounds)]}
+
+
+def _neighbours(pos: CRF, chunk: CRF, text: list[Words], rounds: int) -> list[dict[str, Any]]:
+    """Return the same of six tapes, and of sentences of one token and of thousands."""
+    six = _six(text)
+    found = [
+        ("cascade", TrainedPipeline(compose(*six))),
+        ("chain", compose(*six, normalize="chain")),
+        ("product", compose(*six, normalize="product")),
     ]
+    ask = partial(_beside_batch, rounds=1, near=True)
+    cases = [ask(door, f"{_TAPES} tapes, web", tagger, text[:_FEW]) for door, tagger in found]
+    words = [word for sentence in text for word in sentence["word"]][:_LONG]
+    lengths = {"1 token": [{"word": [word]} for word in words[:_FEW]]}
+    lengths[f"{_LONG:,} tokens"] = [{"word": words}] * 2
+    pairs: dict[str, Tagger] = {"cascade": TrainedPipeline(compose(pos, chunk))}
+    pairs |= {way: compose(pos, chunk, normalize=way) for way in ("chain", "product")}
+    for (door, tagger), (name, some) in itertools.product(
+        [("tagger", pos), *pairs.items()], lengths.items()
+    ):
+        cases.append(ask(door, f"{name}, 2 tapes", tagger, some))
+    return cases
+
+
+def _six(text: list[Words]) -> list[CRF]:
+    """Return taggers of six tapes of three labels, each of which reads the one before."""
+    sentences = [{**s, **_shapes(s["word"])} for s in text]
+    train = Corpus.from_sentences(sentences)
+    taggers: list[CRF] = []
+    for k in range(_TAPES):
+        template = "U0:%x[0,suffix(word,1)]\nB" + (f"\nU1:%y[0,t{k - 1}]" if k else "")
+        taggers.append(
+            CRF.train(train, f"t{k}", Features(template), reads=list(taggers), max_iterations=5)
+        )
+    return taggers
+
+
+def _shapes(words: list[str]) -> Words:
+    """Return six tapes of labels, by the length of a word."""
+    return {f"t{k}": ["abc"[len(word) * (k + 1) % 3] for word in words] for k in range(_TAPES)}
+
+
+def threads(data: str, models: str, rounds: int, *, quick: bool = False) -> dict[str, Any]:
+    """Return what a batch takes on two threads, over one: by the clock."""
+    pos, chunk, entity = chained(Path(data), Path(models), quick=quick)
+    text = _texts(data, _FEW if quick else _SENTENCES)["web"]
+    taggers: dict[str, Composition | CRF] = {"tagger": pos}
+    for way in ("chain", "product"):
+        taggers[way] = compose(pos, chunk, normalize=way)
+    taggers["chain of three"] = compose(pos, chunk, entity, normalize="chain")
+    cases = []
+    for name, tagger in taggers.items():
+        works = [
+            partial(seconds_of, partial(tagger.tag_all, text, threads=n), clock=time.perf_counter)
+            for n in (2, 1)
+        ]
+        first = works[0]()
+        two, one = map(min, in_turns(max(rounds, 2), *works))
+        cases.append(case("threads", name, first, two, one, near=True))
     return {"cases": cases}
 
 
@@ -85,9 +144,8 @@ def dictionaries(data: str, models: str, rounds: int, *, quick: bool = False) ->
         both = partial(ask, theirs), partial(ask, ours)
         other, own = least_seconds(rounds, *(partial(_each, one, several) for one in both))
         size = len(several)
-        cases.append(
-            {"door": door, "text": name, **_case(first, own / size, other / size, both[1], several)}
-        )
+        found = case(door, name, first, own / size, other / size)
+        cases.append(found | percentiles(calls_of(both[1], several)))
     return {"cases": cases}
 
 
@@ -102,22 +160,31 @@ def tapes(data: str, models: str, rounds: int, *, quick: bool = False) -> dict[s
         every, *shown = least_seconds(rounds, plain, *works)
         for tape, seconds in zip(joint.tapes, shown, strict=True):
             ask = partial(_of_tape, joint, tape)
-            case = _case(first, seconds / len(text), every / len(text), ask, text)
-            cases.append({"door": "tapes", "text": f"{tape}, {name}", **case})
+            found = case("tapes", f"{tape}, {name}", first, seconds / len(text), every / len(text))
+            cases.append(found | percentiles(calls_of(ask, text)))
     return {"cases": cases}
 
 
 # --- Measurements ---------------------------------------------------------------------------------
 
 
-def _beside_batch(tagger: Tagger, text: Sequence[Words], rounds: int) -> dict[str, Any]:
+def _beside_batch(
+    door: str,
+    name: str,
+    tagger: Tagger,
+    text: Sequence[Words],
+    rounds: int,
+    *,
+    near: bool = False,
+) -> dict[str, Any]:
     first = seconds_of(partial(tagger.tag, text[0]))
     works = partial(tagger.tag_all, text), partial(_each, tagger.tag, text)
-    together, each = least_seconds(rounds, *works)
-    return _case(first, each / len(text), together / len(text), tagger.tag, text)
+    together, each = (seconds / len(text) for seconds in least_seconds(rounds, *works))
+    several = {} if near else percentiles(calls_of(tagger.tag, text))
+    return case(door, name, first, each, together, near=near) | several
 
 
-def _by_hand(pos: CRF, chunk: CRF, text: Sequence[Words], rounds: int) -> dict[str, Any]:
+def _by_hand(pos: CRF, chunk: CRF, name: str, text: Sequence[Words], rounds: int) -> dict[str, Any]:
     """Measure a pipeline beside its taggers, called one after the other."""
     pipeline = TrainedPipeline(compose(pos, chunk))
 
@@ -126,18 +193,8 @@ def _by_hand(pos: CRF, chunk: CRF, text: Sequence[Words], rounds: int) -> dict[s
 
     first = seconds_of(partial(pipeline.tag, text[0]))
     works = partial(_each, by_hand, text), partial(_each, pipeline.tag, text)
-    hand, each = least_seconds(rounds, *works)
-    return _case(first, each / len(text), hand / len(text), pipeline.tag, text)
-
-
-def _case(
-    first: float, seconds: float, other: float, ask: Callable[[Any], object], text: Sequence[Any]
-) -> dict[str, Any]:
-    """Return a measurement, with the percentiles of `CALLS` calls."""
-    calls = itertools.islice(itertools.cycle(text), CALLS)
-    p50, p99 = np.percentile([seconds_of(partial(ask, call)) for call in calls], [50, 99]).tolist()
-    both = {"s": seconds, "other_s": other, "ratio": seconds / other}
-    return {"first_s": first, "p50_s": p50, "p99_s": p99, **both}
+    hand, each = (seconds / len(text) for seconds in least_seconds(rounds, *works))
+    return case("by-hand", name, first, each, hand) | percentiles(calls_of(pipeline.tag, text))
 
 
 def _each(ask: Callable[[Any], object], text: Sequence[Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from fstcrf import CRF, Corpus, Sentence, compose, read_columns
 from fstcrf.ext.pipelines.trained import TrainedPipeline
 from fstcrf.text.features import FunctionIndex
+from tests.benchmarks.door_table import case
 from tests.benchmarks.running import in_turns, least_seconds
 from tests.benchmarks.taggers import CHUNKS, COLUMNS
 from tests.benchmarks.work import answer, seconds_of
@@ -85,8 +86,7 @@ def functions(data: str, rounds: int, *, quick: bool = False) -> dict[str, Any]:
         for way, (hand, work) in ways.items():
             first = seconds_of(work)
             other, own = least_seconds(rounds, hand, work)
-            case = {"first_s": first, "s": own, "other_s": other, "ratio": own / other}
-            cases.append({"door": "functions", "text": f"{name}, {way}", **case})
+            cases.append(case("functions", f"{name}, {way}", first, own, other))
     return {"cases": cases}
 
 
@@ -108,15 +108,9 @@ def unknown(data: str, rounds: int, *, quick: bool = False) -> dict[str, Any]:
 
     works = [partial(seconds_of, partial(train, one=one)) for one in (False, True)]
     other, own = map(min, in_turns(rounds, *works))
-    case = {"first_s": own, "s": own, "other_s": other, "ratio": own / other}
     shown = f"{iterations[True]} iterations, {iterations[False]} without"
-    steps = {**case, "ratio": iterations[True] / iterations[False]}
-    return {
-        "cases": [
-            {"door": "unknown-label", "text": f"seconds, {shown}", **case},
-            {"door": "unknown-label", "text": "iterations", **steps},
-        ]
-    }
+    steps = case("unknown-label", "iterations", own, iterations[True], iterations[False], near=True)
+    return {"cases": [case("unknown-label", f"seconds, {shown}", own, own, other), steps]}
 
 
 def _plain(tagger: CRF) -> CRF:

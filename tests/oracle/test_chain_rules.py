@@ -16,6 +16,7 @@ from fstcrf.errors import CostWarning
 from fstcrf.kernel import Budget
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.taggers import JointCRF
+from fstcrf.taggers.chain import tag_one
 from fstcrf.taggers.prefixes import Incumbents
 from fstcrf.taggers.search import Search
 from fstcrf.taggers.stages import Stage
@@ -128,6 +129,21 @@ def test_answers_are_those_of_the_search_under_the_rule(
                 assert all(close(p.score, q.score) for p, q in zip(ours, theirs, strict=True))
                 if mine is fast[0]:
                     assert ours[0].labels == theirs[0].labels
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_one_sentence_a_call_needs_no_search_if_its_free_answer_obeys(*, ties: bool) -> None:
+    """The labels are those of a batch; ties, and what breaks the rule, are left to the search."""
+    fast = total = 0
+    for case in ("pair", "reader first", "all three"):
+        for chain, truths in worlds(case, ties=ties, seeds=6):
+            data = [truth.sentence for truth in truths if truth.scores]
+            for sentence, labels in zip(data, chain.tag_all(data), strict=True):
+                quick = tag_one(chain, sentence)
+                assert quick in (None, labels)
+                assert chain.tag(sentence) == labels
+                fast, total = fast + (quick is not None), total + 1
+    assert (0 < fast < total) or ties
 
 
 def _all_obey(search: Search, incumbents: Incumbents) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -538,6 +539,32 @@ def test_labels_and_sizes_that_go_with_nothing_are_refused(monkeypatch: pytest.M
     monkeypatch.setattr(kernel.transduced, "__defaults__", (10_000,))
     with pytest.raises(TooLargeError, match=r"more than 10,000 arcs .* states"):
         Lattice(composed(base.row, transducer(rng, INPUT, OUTPUT, 8))).nbest(2)
+
+
+def test_arcs_are_counted_before_memory_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the limit the arcs are there; one arc more is refused with the memory of a state."""
+    rooms, more = list[int](), kernel._Room._more
+
+    def recorded(room: Any, name: str, names: tuple[str, ...], size: int) -> None:
+        rooms.append(size)
+        more(room, name, names, size)
+
+    def paths(most: int) -> object:
+        monkeypatch.setattr(kernel.transduced, "__defaults__", (most,))
+        base = Lattice.from_arrays(INPUT, np.zeros((900, 3)))  # a composition is kept
+        machine = transducer(np.random.default_rng(0), INPUT, OUTPUT, 8)
+        try:
+            return Lattice(composed(base.row, machine)).nbest(5)
+        except TooLargeError:
+            return None
+
+    monkeypatch.setattr(kernel._Room, "_more", recorded)
+    least = bisect.bisect_left(range(10**6), x=True, key=lambda most: paths(most) is not None)
+    assert least > 5 * 4096
+    assert paths(least) == paths(10**6)
+    rooms.clear()
+    assert paths(least - 1) is None
+    assert max(rooms) < least / 2
 
 
 def test_a_grammar_of_tokens_does_not_read_what_is_written_at_boundaries() -> None:

@@ -18,7 +18,8 @@ from fstcrf.constraints import (
 )
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.kernel import Budget, lazy, native
-from fstcrf.lattices import ChainRow, Lattice, best, nbest
+from fstcrf.lattices import ChainRow, Lattice, best, chains, nbest
+from fstcrf.lattices.labellings import nbest_of_tapes
 from fstcrf.machines.plans import Program, decoder, one_warning, warn_unproven
 from fstcrf.machines.plans.decoder import CELLS, Expansion
 
@@ -133,14 +134,15 @@ class Clock:
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.2])
-@pytest.mark.parametrize("sentences", [1, 8])
+@pytest.mark.parametrize(("sentences", "runs"), [(1, 1), (8, 1), (8, 4)])
 def test_the_time_of_a_budget_includes_the_beams(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, sentences: int
+    monkeypatch: pytest.MonkeyPatch, seconds: float, sentences: int, runs: int
 ) -> None:
     """All sentences together; those that the search has not reached get a beam."""
     clock = Clock()
     monkeypatch.setattr(lazy, "lib", clock)
     monkeypatch.setattr(lazy, "time", clock)
+    monkeypatch.setattr(chains, "RUN_TOKENS", 60 * sentences // runs)
     program = under(spans(10, random_scores(0, 60, 10)), "lazy").dense.program
     lattices = [
         Lattice(ChainRow(program, (random_scores(seed, 60, 10),))) for seed in range(sentences)
@@ -149,6 +151,20 @@ def test_the_time_of_a_budget_includes_the_beams(
         found = best(lattices, budget=Budget(states=10**9, seconds=seconds))
     assert all(path is not None and path.score <= path.bound for path in found)
     assert 0.5 * seconds < clock.now < 1.1 * seconds
+
+
+def test_the_time_of_a_budget_includes_all_searches_for_labellings_of_a_tape(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After it, no part is divided further; the last path tells that labellings are missing."""
+    clock = Clock()
+    monkeypatch.setattr(lazy, "lib", clock)
+    monkeypatch.setattr(lazy, "time", clock)
+    other = Lattice.from_arrays(["a", "b"], random_scores(1, 60, 10)[:, :2], tape="other")
+    lattice = under(spans(10, random_scores(0, 60, 10)) @ other, "lazy")
+    found = nbest_of_tapes([lattice] * 3, 40, ["other"], budget=Budget(10**9, 0.2))
+    assert all(0 < len(paths) < 40 and not paths[-1].exact for paths in found)
+    assert clock.now < 1.1 * 0.2
 
 
 # --- Company, budgets -----------------------------------------------------------------------------
@@ -178,6 +194,19 @@ def test_any_number_of_threads_and_any_company() -> None:
 def test_budgets_that_mean_nothing(states: Any, seconds: Any) -> None:
     with pytest.raises(OptionError, match=r"expected a whole number.*more than 0"):
         Budget(states, seconds)
+
+
+@pytest.mark.parametrize("wrong", [0.5, "1", -1, 0])
+def test_what_is_no_budget_is_refused_in_one_line(wrong: Any) -> None:
+    lattice = spans(3, random_scores(0, 9, 3))
+    for ask in (lattice.best, lambda given: nbest([lattice], 2, budget=given)):
+        with pytest.raises(OptionError, match="expected a whole number of states"):
+            ask(wrong)
+
+
+def test_a_plan_says_what_a_search_may_take() -> None:
+    lattice = spans(29, random_scores(0, 9, 29))
+    assert "at worst 250,000 states a sentence, about 0.5 s" in str(lattice.plan())
 
 
 # --- Warnings -------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def test_refusals_say_what_to_ask_instead() -> None:
         (lambda: whole.lattices(TEST), OptionError, "sentence, samples=1000"),
         (lambda: whole.marginals_all(TEST), OptionError, "sentence, samples=1000"),
         (lambda: whole.lattice(one, n=0), OptionError, "expected at least"),
-        (lambda: whole.lattice(one, n=1, budget=0), OptionError, "expected at least"),
+        (lambda: whole.lattice(one, n=1, budget=0), OptionError, "expected a whole number"),
         (lambda: whole.lattice(one, samples=0), OptionError, "expected at least"),
         (lambda: whole.lattice(one, n=1, samples=1), OptionError, "set only one of them"),
         (lambda: whole.lattice(one, n=1).standard_error(0.5), OptionError, "only sampled"),

@@ -16,7 +16,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.kernel import acyclic
+from fstcrf.kernel import Budget, acyclic
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import sausage_machine
 from fstcrf.machines import openfst
@@ -135,9 +135,9 @@ def test_options() -> None:
     for wrong in ("label", [], ["label", "label"]):
         with pytest.raises(OptionError, match="expected names of tapes, each once"):
             lattice().nbest(1, tapes=wrong)
-    for n, budget in ((0, 9), (1, 0)):
-        with pytest.raises(OptionError, match=f"n is {n} and budget {budget}, expected 1 or more"):
-            lattice().strings(n=n, budget=budget)
+    for n, budget in ((0, 9), (1, 0), (1, Budget(seconds=1)), (1, "9")):
+        with pytest.raises(OptionError, match=r"(n|budget) is .*, expected"):
+            lattice().strings(n=n, budget=budget)  # type: ignore[arg-type]
     for ask in (
         lambda: lattice().nbest(0),
         lambda: lattice().nbest(0, tapes=["label"]),

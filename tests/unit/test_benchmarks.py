@@ -9,7 +9,9 @@ import pytest
 
 from fstcrf import Corpus, parse_template
 from fstcrf.text.features import FeatureIndex
+from tests.benchmarks import bench_cliffs, door_page
 from tests.benchmarks.crfsuite_peer import ATTRIBUTES
+from tests.benchmarks.door_table import DOORS, case
 from tests.benchmarks.machine import Machine, commit, this
 from tests.benchmarks.report import LIMITS, Line, Report, number
 from tests.benchmarks.tasks import TEMPLATES, Attributes
@@ -82,3 +84,31 @@ def test_numbers_have_the_digits_they_deserve() -> None:
     shown = [number(v, "s") for v in (None, 0.0, 0.0123456, 1.25, 99.994, 123.45, 12345.6)]
     assert shown == ["", "0 s", "0.0123 s", "1.25 s", "99.99 s", "123.5 s", "12,346 s"]
     assert number(1.000012, digits=5) == "1.00001"
+
+
+def test_the_page_has_the_table_of_the_stored_doors() -> None:
+    table = door_page.section(door_page.STORED.read_text("utf-8"))
+    assert table in door_page.PAGE.read_text("utf-8"), "run: python -m tests.benchmarks.door_page"
+    assert all(door.question in table for door in DOORS.values())
+
+
+def test_doors_are_told_worst_first() -> None:
+    """Rows and neighbours by their share of the limit; a table has both in a row."""
+    cases = [
+        case("marginals", "[1, 2, 3]", 0.5, 0.5, 1.0),
+        case("marginals", "[4, 5, 6]", 0.5, 5.0, 1.0, near=True),
+        case("at-most", "5 labels", 0.5, 4.5, 1.0),
+    ]
+    keys = ("doors-marginals", "doors-marginals-near", "doors-at-most")
+    lines = [
+        Line(key, "", one["value"], samples={"cases": [one]})
+        for key, one in zip(keys, cases, strict=True)
+    ]
+    ordered = bench_cliffs.worst_first(lines)
+    assert [line.key for line in ordered] == [keys[1], keys[2], keys[0]]
+    assert [line.verdict() for line in ordered] == ["measured", "missed", "must"]
+    report = Report(this(), commit(), "2000-01-01", "v4", 3, judged=True, lines=lines)
+    table = door_page.section(door_page.stored(report, ordered))
+    first, second = (row for row in table.splitlines() if row.startswith("| ") and "×" in row)
+    assert "4.00 × | **4.50 ×** |  |" in first
+    assert "2.00 × | 0.5 × | 5.00 × ([4, 5, 6]) |" in second

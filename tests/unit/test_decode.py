@@ -221,7 +221,7 @@ def test_what_is_refused() -> None:
         both.decode(DATA[:1], forced=[{"pos": ["Z"] * len(DATA[0]["word"])}])
     with pytest.raises(LabelError):
         both.decode(DATA, bias={"pos": {"Z": 1.0}})
-    with pytest.raises(OptionError, match="budget is 0"):
+    with pytest.raises(OptionError, match="budget of 0 states"):
         A.decode(DATA, budget=0)
 
 

@@ -33,6 +33,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import InexactWarning, warn
 from fstcrf.kernel import Allowance, Budget, JointChain
+from fstcrf.kernel.lazy import shared
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans.cost import (
     FIRST_SEARCH,
@@ -185,8 +186,9 @@ class Decoder:
 
         Memory is allocated for existing paths, not for n.
         """
+        share = shared(self.budget if budget is None else budget)
         for some in kernel.growing(n):
-            searched = self._paths(bound, some, budget)
+            searched = self._paths(bound, some, share(1))
             if (searched.n_paths < some).all():
                 break
         return searched

@@ -26,6 +26,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.kernel import Budget, JointChain
+from fstcrf.kernel.lazy import STATE_SECONDS
 from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines.plans.chain import (
     Axes,
@@ -475,6 +476,8 @@ class Plan:
     least, most : int
         Estimated nanoseconds a token of a best path: if the best labels are legal, and at worst.
         Without a product, a search may take more than `most`, until its budget ends.
+    states : int
+        States of a sentence that a search without a product may expand.
     cells : int
         Joint states at a token, residual ones included.
     operations : int
@@ -498,6 +501,7 @@ class Plan:
     longest: int = 0
     least: int = 0
     most: int = 0
+    states: int = 0
 
     def __str__(self) -> str:
         lines = [
@@ -525,7 +529,10 @@ class Plan:
             f"searched lazily: {self.n_lazy} automata; best paths cost about what they cost "
             "without them"
         )
-        worst = "what the budget allows, then the best labels found are given"
+        worst = (
+            f"{self.states:,} states a sentence, about {STATE_SECONDS * self.states:.2g} s, then "
+            "the best labels found are given"
+        )
         if self.n_expanded:
             worst = (
                 f"{self.most:,} ns over the product of {self.n_expanded:,} states "
@@ -581,7 +588,7 @@ def _with_search(plan: Plan, program: Program) -> Plan:
     costed = replace(plan, n_lazy=len(decoder.conjunction.readers), least=least, most=least)
     cost = None if decoder.expansion is None else decoder.expansion.cost
     if cost is None:
-        return costed
+        return replace(costed, states=decoder.budget.most_states)
     return replace(
         costed,
         n_expanded=program.n_residual,
