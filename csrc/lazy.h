@@ -428,11 +428,19 @@ static inline void go_on(explorer *s, int64_t visit) {
     if (!a->ready) enqueue(s, a->next);
 }
 
+/* Whether only the last path is missing, and scores too little to be given. */
+static inline int is_apart(const explorer *s) {
+    const fc_arena *a = s->a;
+    if (a->apart == 0.0 || a->found == 0 || a->found < s->n - 1) return 0;
+    const double score = s->score[a->found - 1], next = bound_of(a);
+    return score - next > a->apart * fmax(1.0, fabs(next));
+}
+
 /* Takes candidates until n paths are found or the queue is empty (FC_OK), or until room or steps are
  * used up. *over is set if `limit` states have been taken or the allowance is used up. */
 static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, verdict *over) {
     fc_arena *a = s->a;
-    while ((a->ready || a->queued > 0) && a->found < s->n) {
+    while ((a->ready || a->queued > 0) && a->found < s->n && !is_apart(s)) {
         if (!has_room(a, 2)) return FC_EFULL;
         *over = a->popped >= limit ? AT_THE_LIMIT : too_long(s) ? TOO_LONG : ON;
         if (*over != ON) return FC_OK;

@@ -388,6 +388,7 @@ def lazy_paths(
     beam: int = BEAM,
     allowance: Allowance | None = None,
     stand_in: StandIn | None = None,
+    apart: float = 0.0,
 ) -> SearchResult:
     """Return the n best paths of each sentence that the machine and the grammar accept.
 
@@ -406,6 +407,9 @@ def lazy_paths(
         Operation limit of the search; unlimited if absent.
     stand_in : StandIn, optional
         Product that decodes if a search takes too long; it also sets the limits of searches.
+    apart : float
+        Leave out path n if it scores less than the one before by a larger share, or score, than
+        this; 0: never.
 
     Raises
     ------
@@ -431,6 +435,7 @@ def lazy_paths(
         states_expanded=counts[2],
     )
     arena = grammar.arena(batch.n_sentences)
+    arena.view.apart = apart
     product = _SearchLimit(batch, grammar, n, limit, arena, allowance, stand_in)
     _run(batch, grammar, n, limit, beam, result, product)
     return result

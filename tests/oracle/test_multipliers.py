@@ -8,7 +8,6 @@ import pytest
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.kernel import (
-    Allowance,
     Axis,
     Bound,
     Budget,
@@ -17,10 +16,10 @@ from fstcrf.kernel import (
     JointChain,
     LazyAcceptor,
 )
+from fstcrf.machines.plans import multipliers as module
 from fstcrf.machines.plans.multipliers import Multipliers
 
 SIZE, LENGTHS = 9, (6, 0, 1, 9, 14)
-ENOUGH = Allowance(1 << 30, 1 << 30)
 
 
 def at_most(most: int, label: int, cost: float = 0.0) -> LazyAcceptor:
@@ -55,17 +54,16 @@ def test_paths_are_those_without_multipliers(seed: int, n: int) -> None:
     wanted = kernel.lazy_paths(text, grammar, n)
     multipliers = Multipliers.of(grammar)
     assert multipliers is not None
-    every = multipliers.paths(text, n, Budget(), ENOUGH)
+    every = multipliers.paths(text, n, Budget())
     expanded = 0
-    for b, found in enumerate(every):
-        assert found is not None
+    for b, (found, certain) in enumerate(every):
+        assert certain
         tokens = slice(*text.bounds[b : b + 2])
         assert found.n_paths[0] == found.proven[0] == wanted.n_paths[b]
         assert np.array_equal(found.path, wanted.path[:, tokens])
         assert found.score[0] == pytest.approx(wanted.score[b], abs=1e-9)
         expanded += int(found.states_expanded[0])
-        alone = multipliers.paths(text.part(b, b + 1), n, Budget(), ENOUGH)[0]
-        assert alone is not None
+        alone, _ = multipliers.paths(text.part(b, b + 1), n, Budget())[0]
         assert np.array_equal(alone.score, found.score)
     assert n > 1 or 2 * expanded < wanted.states_expanded.sum()
 
@@ -83,17 +81,36 @@ def test_ties_are_left_to_the_search_without_multipliers() -> None:
         *np.zeros((2, 1, SIZE)),
     )
     multipliers = Multipliers(Conjunction(flat, readers))
-    decided = multipliers.paths(batch(flat, node), 1, Budget(), ENOUGH)
-    assert [found is None for found in decided] == [length > 0 for length in LENGTHS]
+    decided = multipliers.paths(batch(flat, node), 1, Budget())
+    assert [not certain for _, certain in decided] == [length > 0 for length in LENGTHS]
 
 
-def test_a_search_beyond_its_allowance_decides_nothing() -> None:
+@pytest.mark.parametrize("n", [1, 3])
+def test_acceptors_in_the_machine_change_no_path(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    chain = machine(rng)
+    readers = [at_most(1 + k % 2, k, k / 10) for k in range(SIZE - 1)]
+    multipliers = Multipliers(Conjunction(chain, readers))
+    text = batch(chain, rng.normal(size=(sum(LENGTHS), SIZE)) * 3)
+    wanted = kernel.lazy_paths(text, multipliers.grammar, n)
+    monkeypatch.setattr(module, "_STAGES", ((0, 0, 1e-6), (3, 4, 1e-6), (5, 4, 1e-6), (7, 4, 0)))
+    for b, (found, certain) in enumerate(multipliers.paths(text, n, Budget())):
+        tokens = slice(*text.bounds[b : b + 2])
+        assert certain
+        assert np.array_equal(found.path, wanted.path[:, tokens])
+        assert found.score[0] == pytest.approx(wanted.score[b], abs=1e-9)
+
+
+def test_a_search_that_ends_early_bounds_the_best_score() -> None:
     rng = np.random.default_rng(1)
     chain = machine(rng)
     multipliers = Multipliers(Conjunction(chain, [at_most(1, k) for k in range(SIZE - 1)]))
-    text = batch(chain, rng.normal(size=(sum(LENGTHS), SIZE)) * 3)
-    decided = multipliers.paths(text.part(4, 5), 1, Budget(), Allowance(1, 1))
-    assert decided == [None]
+    text = batch(chain, rng.normal(size=(sum(LENGTHS), SIZE)) * 3).part(4, 5)
+    best = kernel.lazy_paths(text, multipliers.grammar).score[0, 0]
+    ((found, certain),) = multipliers.paths(text, 1, Budget(states=3))
+    assert not certain
+    assert found.unproven(1)[0]
+    assert -np.inf < found.score[0, 0] <= best <= found.bound[0]
 
 
 def test_few_states_or_unlimited_labels_need_no_multipliers() -> None:

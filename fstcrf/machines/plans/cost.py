@@ -82,9 +82,8 @@ backward pass."""
 _MOST, _MOST_OF_SEVERAL = 0.5, 0.9
 """... and near its end, for one path and for several."""
 
-FIRST_SEARCH, TIGHT_SEARCH = 20, 400
-"""Best paths of the machine that a search may cost before multipliers make its bounds tight, and
-with multipliers."""
+FIRST_SEARCH = 20
+"""Best paths of the machine that a search may cost before multipliers make its bounds tight."""
 
 _FURTHER = 10
 """... per token of each further path, in addition to the joint states that are read."""

@@ -37,7 +37,6 @@ from fstcrf.kernel.lazy import shared
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans.cost import (
     FIRST_SEARCH,
-    TIGHT_SEARCH,
     DecodingCost,
     allowance,
     search_cost,
@@ -201,7 +200,7 @@ class Decoder:
     def _searched(
         self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
     ) -> kernel.SearchResult:
-        """Search without multipliers, with them, and then without them to the end."""
+        """Search without multipliers, with them, and where these leave a doubt by the product."""
         product, multipliers = self.expansion, self.multipliers
         if multipliers is None or budget.seconds is not None:
             return kernel.lazy_paths(bound, grammar, n, budget, stand_in=product)
@@ -211,16 +210,16 @@ class Decoder:
         rest = np.flatnonzero(result.unproven(n)).tolist()
         if not rest:
             return result
-        limit = int(n * TIGHT_SEARCH * search_cost(self.machine).operations)
-        decided = multipliers.paths(bound.select(rest), n, budget, Allowance(limit, limit))
-        for b, other in zip(rest, decided, strict=True):
-            if other is not None:
-                result.replace([b], other, bound.bounds)
-        rest = [b for b, other in zip(rest, decided, strict=True) if other is None]
-        if rest:
-            part = bound.select(rest)
+        uncertain = []
+        for b, (other, certain) in zip(
+            rest, multipliers.paths(bound.select(rest), n, budget), strict=True
+        ):
+            result.replace([b], other, bound.bounds)
+            uncertain += [] if certain else [b]
+        if uncertain and product is not None and product.cost is not None:
+            part = bound.select(uncertain)
             other = kernel.lazy_paths(part, grammar, n, budget, stand_in=product)
-            result.replace(rest, other, bound.bounds)
+            result.replace(uncertain, other, bound.bounds)
         return result
 
 

@@ -14,8 +14,12 @@ have no score. But the bound becomes
 for each group, which is the Lagrangian dual. Its minimum is found by steps along the subgradient,
 m - count on the best path. The search then expands few states, and proves its answer as before.
 
-Sums with multipliers are rounded in another way. So the search looks for one path more than wanted;
-paths whose scores differ by less than rounding are left to a search without multipliers.
+If the search does not end soon, the gap between the bound and the best score is too large. Then the
+acceptors whose limits the paths near the lowest bound break most often become part of the machine,
+a few more at each stage. Its bound is exact for them, and the other multipliers are found anew.
+
+Sums with multipliers are rounded in another way. So the search looks for one path more than wanted,
+if its score differs by less than rounding: such paths are left to a search without multipliers.
 """
 
 from __future__ import annotations
@@ -27,15 +31,20 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ragged
 from fstcrf.kernel import Allowance, Budget, LazyAcceptor
+from fstcrf.machines.plans.cost import search_cost
 
 _STATES = 64  # of an acceptor that may have a limited group
 _FEWEST = 8_000  # joint states of the product with these acceptors: below, it costs less
 _TOKENS = 50_000  # of sentences whose multipliers are found together
-_STEPS = 40  # along the subgradient
-_FIRST, _LARGER, _SMALLER = 0.5, 1.2, 0.6  # the first step, and the factors of further ones
+_STEPS, _FURTHER = 60, 12  # along the subgradient: at first, and at each further stage
+_ROUND = 10  # steps after which sentences whose multipliers are found are left out
+_FIRST, _NEXT = 0.5, 0.05  # the first step, in mean deviations: at first, and at a further stage
+_LARGER, _SMALLER = 1.2, 0.6  # the factors of further steps
 _BITS = 16  # of multipliers, so that their sums are exact and have the same bits in any batch
 _ROUNDING = 1e-9  # relative
-_SHARE = 4  # of the states of a budget, one for the search with multipliers
+_EXPANDED = 128  # largest number of states of the acceptors that become part of the machine
+_STAGES = ((0, 0, 60), (2, 20, 100), (4, 24, 250), (5, 20, 700), (6, 12, 0))
+"""Acceptors in the machine, and best paths of the machine that a search may cost; 0: no limit."""
 
 
 class Multipliers:
@@ -65,56 +74,149 @@ class Multipliers:
         return multipliers if joint * np.prod(multipliers._most + 1.0) >= _FEWEST else None
 
     def paths(
-        self, batch: kernel.Bound, n: int, budget: Budget, allowance: Allowance
-    ) -> list[kernel.SearchResult | None]:
-        """Return the n best paths of each sentence; None for sentences that it does not decide."""
-        runs = [batch.part(*run) for run in Ragged(batch.bounds).runs(_TOKENS)]
-        limit = Budget(states=max(1, budget.most_states // _SHARE))
-        return [result for part in runs for result in self._paths(part, n, limit, allowance)]
-
-    def _paths(
-        self, batch: kernel.Bound, n: int, limit: Budget, allowance: Allowance
-    ) -> list[kernel.SearchResult | None]:
-        results: list[kernel.SearchResult | None] = []
-        for b, each in enumerate(self._values(batch)):
-            shifted = _shifted(batch.part(b, b + 1), self._factor, each @ self._states)
-            conjunction = kernel.Conjunction(batch.machine, self._readers(each))
-            result = kernel.lazy_paths(shifted, conjunction, n + 1, limit, allowance=allowance)
-            results.append(_first(result, n))
+        self, batch: kernel.Bound, n: int, budget: Budget
+    ) -> list[tuple[kernel.SearchResult, bool]]:
+        """Return the n best paths of each sentence, and whether they are proven and have no tie."""
+        results = []
+        for run in Ragged(batch.bounds).runs(_TOKENS):
+            part = batch.part(*run)
+            values = np.zeros((part.n_sentences, len(self._most)))
+            values, misses = self._lowest(part, values, np.ones(values.shape[1]), _STEPS, _FIRST)
+            for b, row in enumerate(zip(values, misses, strict=True)):
+                results.append(self._sentence(part.part(b, b + 1), n, budget, *row))
         return results
 
-    def _readers(self, values: Floats) -> Sequence[LazyAcceptor]:
-        readers = list(self.grammar.readers)
-        for (k, classes), value in zip(self._classes, values.tolist(), strict=True):
-            reader = readers[k]
-            score = np.where(classes, value, 0.0) + np.zeros(reader.target.shape)
-            score = score if reader.score is None else score + reader.score
-            readers[k] = LazyAcceptor(reader.place, reader.target, score, reader.final)
-        return readers
+    def _sentence(
+        self, batch: kernel.Bound, n: int, budget: Budget, value: Floats, misses: Floats
+    ) -> tuple[kernel.SearchResult, bool]:
+        """Search stage by stage, with more acceptors in the machine, until the paths are proven."""
+        cost, left = search_cost(batch.machine).operations, budget.most_states
+        inside: list[int] = []
+        bound, free = batch, np.ones(len(value))
+        for groups, steps, worth in _STAGES:
+            if groups:
+                inside += self._worst(misses, inside, groups)
+                free[inside] = 0.0
+                readers = [self.grammar.readers[self._classes[k][0]] for k in inside]
+                bound = batch.over(_expanded(batch.machine, readers))
+                values, several = self._lowest(bound, value[None] * free, free, steps, _NEXT)
+                value, misses = values[0], several[0]
+            last = not worth or len(inside) == len(self._most)
+            limit = int(n * worth * cost)
+            result = kernel.lazy_paths(
+                _shifted(bound, self._factor, value @ self._states),
+                kernel.Conjunction(bound.machine, self._readers(value, inside)),
+                n + 1,
+                Budget(states=left),
+                allowance=None if last else Allowance(limit, limit),
+                apart=_ROUNDING,
+            )
+            left -= int(result.states_expanded[0])
+            if last or left <= 0 or not result.unproven(n + 1)[0]:
+                break
+        return _first(result, n)
 
-    def _values(self, batch: kernel.Bound) -> Floats:
-        """Return the multipliers of each sentence with the lowest bound, float64 [B, groups]."""
-        rows, node = Ragged(batch.bounds), batch.per_token[self._factor][:, 0]
-        row = rows.repeat(np.arange(len(rows)))
-        value = np.zeros((len(rows), len(self._most)))
-        best, lowest, before = value.copy(), np.full(len(rows), np.inf), np.zeros_like(value)
-        deviation = _mean_deviation(node, rows)[:, None]
-        unit, step = np.exp2(np.frexp(deviation)[1] - _BITS), _FIRST * deviation + before
-        for _ in range(_STEPS):
+    def _worst(self, misses: Floats, inside: Sequence[int], most: int) -> list[int]:
+        """Return the groups that shall become part of the machine, up to some number of them."""
+        states = [len(self.grammar.readers[k].final) for k, _ in self._classes]
+        product = int(np.prod([states[k] for k in inside]))
+        spare = len(self.grammar.readers) - 1  # one acceptor is left to search
+        worst = []
+        for k in np.argsort(-misses, kind="stable").tolist():
+            few = len(inside) + len(worst) < min(most, spare)
+            if few and k not in inside and product * states[k] <= _EXPANDED:
+                product *= states[k]
+                worst.append(k)
+        return worst
+
+    def _readers(self, values: Floats, inside: Sequence[int]) -> Sequence[LazyAcceptor]:
+        """Return the acceptors with the scores of multipliers, without those in the machine."""
+        readers = dict(enumerate(self.grammar.readers))
+        for group, ((k, classes), value) in enumerate(
+            zip(self._classes, values.tolist(), strict=True)
+        ):
+            reader = readers.pop(k)
+            if group not in inside:
+                score = np.where(classes, value, 0.0) + np.zeros(reader.target.shape)
+                score = score if reader.score is None else score + reader.score
+                readers[k] = LazyAcceptor(reader.place, reader.target, score, reader.final)
+        return [*readers.values()]
+
+    def _lowest(
+        self, batch: kernel.Bound, value: Floats, free: Floats, steps: int, first: float
+    ) -> tuple[Floats, Floats]:
+        """Return the multipliers with the lowest bound, and how often paths near it break limits.
+
+        Both are float64 [B, groups]. Multipliers of groups that are not free remain 0.
+        """
+        deviation = _mean_deviation(batch.per_token[self._factor][:, 0], Ragged(batch.bounds))
+        deviation = deviation[:, None]
+        unit, step = np.exp2(np.frexp(deviation)[1] - _BITS), first * deviation + 0.0 * value
+        best, misses = value.copy(), np.zeros_like(value)
+        open_, lowest, before = np.arange(len(value)), np.full(len(value), np.inf), 0.0 * value
+        width = batch.machine.width
+        for k in range(steps):
+            row = Ragged(batch.bounds).repeat(np.arange(len(value)))
             shifted = _shifted(batch, self._factor, (value @ self._states)[row])
             path, score = kernel.best_paths(shifted)
             bound = score + value @ self._most
             lower = bound < lowest
-            lowest[lower], best[lower] = bound[lower], value[lower]
-            counts = np.zeros_like(value)
-            np.add.at(counts, row, self._states.T[path % batch.machine.width])
-            sign = np.sign(counts - self._most)
-            step *= np.where(
-                sign * before < 0.0, _SMALLER, np.where(sign * before > 0.0, _LARGER, 1.0)
-            )
-            value = np.maximum(0.0, unit * np.rint((value + step * sign) / unit))
-            before = sign
-        return best
+            lowest[lower], best[open_[lower]] = bound[lower], value[lower]
+            used = np.bincount(row * width + path % width, minlength=len(value) * width)
+            over = used.reshape(-1, width) @ self._states.T - self._most
+            if 2 * k >= steps:
+                misses[open_] += np.where((value > 0.0) | (over > 0.0), np.abs(over), 0.0) * free
+            sign = np.sign(over) * free
+            turned = sign * before
+            step *= np.where(turned < 0.0, _SMALLER, np.where(turned > 0.0, _LARGER, 1.0))
+            further = np.maximum(0.0, unit * np.rint((value + step * sign) / unit))
+            moves = np.flatnonzero((further != value).any(axis=1))
+            value, before = further, sign
+            if (k + 1) % _ROUND == 0 and len(moves) < len(value):
+                if not len(moves):
+                    break
+                batch, open_ = batch.select(moves.tolist()), open_[moves]
+                value, before, step, lowest = (
+                    value[moves],
+                    before[moves],
+                    step[moves],
+                    lowest[moves],
+                )
+                unit = unit[moves]
+        return best, misses
+
+
+def _expanded(machine: kernel.JointChain, readers: Sequence[LazyAcceptor]) -> kernel.JointChain:
+    """Return a machine with the product of some acceptors as its residual automaton."""
+    joint = machine.outer * machine.width
+    target, score, final = np.zeros((1, joint), dtype=np.int64), np.zeros((1, joint)), np.zeros(1)
+    for reader in readers:
+        other = reader.target[:, reader.place]
+        more = 0.0 if reader.score is None else reader.score[:, reader.place]
+        legal = (target[:, None] >= 0) & (other >= 0)
+        target = np.where(legal, target[:, None] * len(other) + other, -1).reshape(-1, joint)
+        score = (score[:, None] + more + np.zeros(other.shape)).reshape(-1, joint)
+        final = (final[:, None] + reader.final).reshape(-1)
+    states = len(final)
+    source, cell = np.nonzero(target >= 0)
+    pairs, edge = np.unique(source * states + target[source, cell], return_inverse=True)
+    value = np.full((len(pairs), joint), -np.inf)
+    value[edge, cell] = score[source, cell]
+    start, end = np.divmod(pairs, states)
+    residual = kernel.Residual(
+        n_states=states,
+        source=start.astype(np.int32),
+        target=end.astype(np.int32),
+        rows=machine.outer,
+        width=machine.width,
+        value=value.reshape(len(pairs), machine.outer, machine.width),
+        initial=np.where(np.arange(states) == 0, 0.0, -np.inf),
+        final=final,
+        place=np.arange(machine.outer, dtype=np.int32) if machine.outer > 1 else None,
+    )
+    return kernel.JointChain(
+        machine.axes, machine.factors, residual, machine.initial, machine.final, empty=machine.empty
+    )
 
 
 def _shifted(batch: kernel.Bound, factor: int, less: Floats) -> kernel.Bound:
@@ -133,17 +235,16 @@ def _mean_deviation(node: Floats, rows: Ragged) -> Floats:
     return np.asarray([away[part].sum() / max(1, len(away[part])) for part in rows.slices()])
 
 
-def _first(result: kernel.SearchResult, n: int) -> kernel.SearchResult | None:
-    """Return the n best of n + 1 paths; None if they are not proven, or their order is not."""
+def _first(result: kernel.SearchResult, n: int) -> tuple[kernel.SearchResult, bool]:
+    """Return the n best of n + 1 paths, and whether they are proven, and their order, too."""
     score = result.score[0][result.score[0] > -np.inf]
-    if result.unproven(n + 1)[0] or not np.isfinite(score).all():
-        return None
-    if (-np.diff(score) <= _ROUNDING * np.maximum(1.0, np.abs(score[1:]))).any():
-        return None
-    count = np.minimum(result.n_paths, n)
-    none = np.full(1, -np.inf)
+    unproven = bool(result.unproven(n + 1)[0])
+    close = (-np.diff(score) <= _ROUNDING * np.maximum(1.0, np.abs(score[1:]))).any()
+    certain = not (unproven or close) and bool(np.isfinite(score).all())
     shown = result.score[:, :n], result.path[:n]
-    return kernel.SearchResult(count, count, *shown, none, result.states_expanded)
+    count, proven = np.minimum(result.n_paths, n), np.minimum(result.proven, n)
+    bound = np.where(proven < n, result.bound, -np.inf)
+    return kernel.SearchResult(count, proven, *shown, bound, result.states_expanded), certain
 
 
 def _limited_group(reader: LazyAcceptor, width: int) -> tuple[Bools, Floats, int] | None:
