@@ -213,11 +213,11 @@ static inline double largest_lead(int64_t P, const double *restrict x, const dou
     return best;
 }
 
-/* Copies the rows of x [S][P] that may win to y, and the arcs into them to m->columns [S][kept]. */
-static inline int64_t keep_rows(tensor *m, const double *x, double *y) {
+/* Copies the rows of x [S][P] that may win to y. Their number and their states are kept[0], kept[1 ..]. */
+static inline int64_t keep_rows(tensor *m, const double *x, double *y, int32_t *kept) {
     const loaded_axis *a = &m->axis[0];
     const int64_t S = a->S, P = m->P;
-    int64_t top = 0, kept = 0;
+    int64_t top = 0, rows = 0;
     double most = FC_NEVER;
     for (int64_t i = 0; i < S; i++) {
         const double here = fc_max(P, x + i * P);
@@ -226,36 +226,46 @@ static inline int64_t keep_rows(tensor *m, const double *x, double *y) {
             top = i;
         }
     }
+    kept[0] = 0;
     if (most == FC_NEVER) return 0;
     const double slack = 1e-9 + 1e-12 * fabs(most); /* sums have rounding errors */
     for (int64_t j = 0; j < S; j++) {
         const double *row = x + j * P;
         if (j != top && largest_lead(P, row, x + top * P) + slack <= m->lead_by[top * S + j])
             continue;
-        memcpy(y + kept * P, row, (size_t)P * sizeof *y);
-        m->kept[kept++] = (int32_t)j;
+        memcpy(y + rows * P, row, (size_t)P * sizeof *y);
+        kept[++rows] = (int32_t)j;
     }
     m->asked += S;
-    m->out += S - kept;
-    for (int64_t i = 0; i < S; i++)
-        for (int64_t k = 0; k < kept; k++) m->columns[i * kept + k] = a->weight[i * S + m->kept[k]];
-    return kept;
+    m->out += S - rows;
+    kept[0] = (int32_t)rows;
+    return rows;
 }
 
-/* Steps both axes backward: x -> m->x, which `x` may not be. */
+/* Steps both axes backward: x -> m->x, which `x` may not be. The last axis is stepped for the rows of all
+ * residual states at once. */
 static inline void pruned_axes(tensor *m, const double *x) {
-    const int64_t S = m->axis[0].S, P = m->P;
-    for (int64_t q = 0; q < m->Q; q++, x += m->plane) {
-        double *out = m->x + q * m->plane;
-        const int64_t kept = keep_rows(m, x, m->y);
-        if (m->axis[1].full) {
-            listed_rows(MAX_PLUS, WHOLE, &m->axis[1], BACKWARD, P, kept, NULL, m->y, m->best, m->y);
-        } else {
-            const block last = block_of(kept, m->S, P, m->y, P, 1, m->axis[1].turned, m->best);
-            product_max(&last);
-        }
-        const block first = block_of(S, kept, P, m->columns, kept, 1, m->best, out);
+    const loaded_axis *one = &m->axis[0], *two = &m->axis[1];
+    const int64_t S = one->S, P = m->P;
+    int64_t rows = 0, done = 0;
+    for (int64_t q = 0; q < m->Q; q++)
+        rows += keep_rows(m, x + q * m->plane, m->y + rows * P, m->kept + q * (S + 1));
+    if (two->full) {
+        listed_rows(MAX_PLUS, WHOLE, two, BACKWARD, P, rows, NULL, m->y, m->best, m->y);
+    } else {
+        const block last = block_of(rows, m->S, P, m->y, P, 1, two->turned, m->best);
+        product_max(&last);
+    }
+    for (int64_t q = 0; q < m->Q; q++) {
+        const int32_t *kept = m->kept + q * (S + 1);
+        const int64_t n = kept[0];
+        for (int64_t i = 0; i < S; i++) /* the arcs into the kept states */
+            for (int64_t k = 0; k < n; k++)
+                m->columns[i * n + k] = one->weight[i * S + kept[k + 1]];
+        const block first =
+            block_of(S, n, P, m->columns, n, 1, m->best + done * P, m->x + q * m->plane);
         product_max(&first);
+        done += n;
     }
 }
 

@@ -43,7 +43,7 @@ typedef struct {
     int pruned;         /* backward maxima of two axes skip states that cannot win */
     double *cross;      /* [S + post][P_c] of an axis: F (x) G at a token, and G turned */
     double *lead_by;    /* [S_0][S_0] pruned: the least by which arcs into i exceed arcs into j */
-    int32_t *kept;      /* [S_0] pruned: the remaining states */
+    int32_t *kept;      /* [Q][1 + S_0] pruned: the remaining states */
     double *columns;    /* [S_0][S_0] pruned: scratch for the arcs into the remaining states */
     int single;         /* one axis and no residual automaton: a tensor is a row of states */
     int plain;          /* ... whose node potentials are one row a token */
@@ -172,7 +172,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->norm = take(&work, longest);
     m->asked = m->out = 0;
     m->lead_by = take(&work, m->pruned ? one->S * one->S : 0);
-    m->kept = (int32_t *)take(&work, m->pruned ? one->S : 0);
+    m->kept = (int32_t *)take(&work, m->pruned ? m->Q * (one->S + 1) : 0);
     m->columns = take(&work, m->pruned ? one->S * one->S : 0);
     return work - start + FC_LANES;
 }
