@@ -78,8 +78,10 @@ class IndexedTransducer:
 
     @made_once
     def successions(self) -> int:
-        """Number of pairs of arcs that read labels one after the other."""
-        into = np.bincount(self.target[self.reads >= 0], minlength=self.states)
+        """Number of arcs of a fold of free labels; a pair is a label and the state after it."""
+        reads = np.flatnonzero(self.reads >= 0)
+        pairs = np.unique(self.target[reads].astype(np.int64) * self.labels + self.reads[reads])
+        into = np.bincount(pairs // self.labels, minlength=self.states)
         width, bounds = self.labels + 1, self.index.astype(np.int64)
         return int(into @ (bounds[width::width] - bounds[1::width]))
 
