@@ -174,8 +174,7 @@ class _Room:
             elif counted and made.arcs:  # the arcs of a state of the lattice fit at least
                 before, made.arcs = before + made.arcs, 0
             else:
-                room = min(most, _GROWTH * made.arc_room)
-                self._more("arc_room", _OF_ARCS, room)
+                self._more("arc_room", _OF_ARCS, min(most, _GROWTH * made.arc_room))
         if status == lib.FC_EFULL or before + made.arcs > most:
             raise TooLargeError(self._too_many(most))
         check(status, "composition")

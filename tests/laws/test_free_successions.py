@@ -209,3 +209,17 @@ def test_a_label_model_is_folded_into_as_many_pairs_as_labels() -> None:
     engine = (Lattice.from_arrays(labels, rng.normal(size=(3, 150))) @ machine).row.engine
     assert isinstance(engine, folds.FoldEngine)
     assert len(engine.fold.state) == 150
+
+
+def test_the_score_of_a_likely_string_is_its_sum() -> None:
+    """The string of the best path is added, where the budget ends before any is found."""
+    labels, rng = ("a", "b", "c"), np.random.default_rng(4)
+    for size in (0, 1, 6):
+        lattice = Lattice.from_arrays(labels, rng.normal(size=(size, 3)), rng.normal(size=(3, 3)))
+        composed = lattice @ transducer(rng, labels, "xy", tape="out")
+        if composed.log_partition() == -np.inf:
+            continue
+        for path in composed.strings("out", 5, budget=1):
+            wanted = composed.string_log_partition(list(path.labels), tape="out")
+            assert path.score == pytest.approx(wanted, abs=1e-9)
+            assert path.score <= path.bound
