@@ -224,10 +224,10 @@ def transduced(
     rises, read = np.empty(states, dtype=np.uint8), array_in(label, np.int32, (arcs,), "label")
     look = array_out(ahead), array_out(only), array_out(rises)
     check(lib.fc_look_ahead(lattice.handle, read, *look), "look ahead")
-    made, given = room.made, (lattice.handle, read, look[0], look[2], machine.handle)
+    made, views = room.made, (lattice.handle, read, look[0], look[2], machine.handle)
     if most < _arcs_at_most(lattice, label, machine):
-        _Room(lattice, machine).build(given, most, counted=True)
-    room.build(given, most)
+        _Room(lattice, machine).build(views, most, counted=True)
+    room.build(views, most)
     work, count = np.empty(4 * made.numbered + 1, dtype=np.int32), np.empty(2, dtype=np.int64)
     silent = array_in(plain.astype(np.uint8), np.uint8, (arcs,), "plain")
     trimmed = array_out(work), array_out(count)

@@ -221,11 +221,11 @@ class LabelledMachine:
             return self._entries((), np.asarray([begin]), np.zeros(1))
 
         def scored() -> tuple[Labels, float]:
-            found, labels = [*begun()], tuple(likely or ())
+            entries, labels = [*begun()], tuple(likely or ())
             for label in labels:
-                (part,) = (part for *_, part in found if part is not None and part[3] == label)
-                found = [*self._divided(part)]
-            return labels, found[0][0]
+                (part,) = (part for *_, part in entries if part is not None and part[3] == label)
+                entries = [*self._divided(part)]
+            return labels, entries[0][0]
 
         return search(begun(), self._divided, budget, None if likely is None else scored)
 
