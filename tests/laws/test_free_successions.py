@@ -192,7 +192,8 @@ def test_the_n_best_need_only_the_arcs_of_labels_on_good_paths(
 ) -> None:
     """They are those among all arcs, to the bit; whole numbers make ties."""
     labels, rng = tuple([f"l{k}" for k in range(12)]), np.random.default_rng(2)
-    machine = model(labels, rng.integers(3, size=(13, 12)) if whole else rng.normal(size=(13, 12)))
+    costs = rng.normal(size=(13, 12))
+    machine = model(labels, np.round(costs) if whole else costs)
     for size in (1, 2, 9):
         scores = rng.integers(3, size=(size, 12)) if whole else rng.normal(size=(size, 12))
         scores = np.where(rng.random((size, 12)) < 0.2, -np.inf, scores)
