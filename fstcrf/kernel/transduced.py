@@ -78,8 +78,10 @@ class IndexedTransducer:
 
     @made_once
     def successions(self) -> int:
-        """Number of pairs of arcs that read labels one after the other."""
-        into = np.bincount(self.target[self.reads >= 0], minlength=self.states)
+        """Number of arcs of a fold of free labels; a pair is a label and the state after it."""
+        reads = np.flatnonzero(self.reads >= 0)
+        pairs = np.unique(self.target[reads].astype(np.int64) * self.labels + self.reads[reads])
+        into = np.bincount(pairs // self.labels, minlength=self.states)
         width, bounds = self.labels + 1, self.index.astype(np.int64)
         return int(into @ (bounds[width::width] - bounds[1::width]))
 
@@ -172,8 +174,7 @@ class _Room:
             elif counted and made.arcs:  # the arcs of a state of the lattice fit at least
                 before, made.arcs = before + made.arcs, 0
             else:
-                room = min(most, _GROWTH * made.arc_room)
-                self._more("arc_room", _OF_ARCS, room)
+                self._more("arc_room", _OF_ARCS, min(most, _GROWTH * made.arc_room))
         if status == lib.FC_EFULL or before + made.arcs > most:
             raise TooLargeError(self._too_many(most))
         check(status, "composition")
@@ -223,10 +224,10 @@ def transduced(
     rises, read = np.empty(states, dtype=np.uint8), array_in(label, np.int32, (arcs,), "label")
     look = array_out(ahead), array_out(only), array_out(rises)
     check(lib.fc_look_ahead(lattice.handle, read, *look), "look ahead")
-    made, given = room.made, (lattice.handle, read, look[0], look[2], machine.handle)
+    made, views = room.made, (lattice.handle, read, look[0], look[2], machine.handle)
     if most < _arcs_at_most(lattice, label, machine):
-        _Room(lattice, machine).build(given, most, counted=True)
-    room.build(given, most)
+        _Room(lattice, machine).build(views, most, counted=True)
+    room.build(views, most)
     work, count = np.empty(4 * made.numbered + 1, dtype=np.int32), np.empty(2, dtype=np.int64)
     silent = array_in(plain.astype(np.uint8), np.uint8, (arcs,), "plain")
     trimmed = array_out(work), array_out(count)

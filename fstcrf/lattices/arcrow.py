@@ -281,9 +281,9 @@ class ArcRow(Row):
         else:
             machine, code, rows = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(rows.tolist())}
-            searched = LabelledMachine(machine, code, summed=True).search(
-                budget=budget or usual_budget(len(code)),
-                likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
+            labelled = LabelledMachine(machine, code, summed=True)
+            searched = labelled.search(
+                budget=budget or usual_budget(len(code)), likely=[place[k] for k in best]
             )
             candidates = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in searched)
         names = self.on[tape].labels

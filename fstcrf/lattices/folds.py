@@ -311,7 +311,8 @@ class FoldEngine(Engine):
     @property
     def _many_arcs(self) -> Bools:
         """Which rows have many arcs, bool [B]; a row has the same bits in each batch."""
-        arcs = 0 if self.fold.program.order_zero else len(self.fold.fold.source)
+        fold, free = self.fold, self.fold.program.order_zero  # an arc of each label, not pair
+        arcs = len(fold.transducer.reads if free else fold.fold.source)
         return np.asarray(self.rows.lengths * arcs > _MANY_ARCS)
 
     def _nbest(self, n: int) -> PathBatch:

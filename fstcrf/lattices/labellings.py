@@ -213,11 +213,21 @@ class LabelledMachine:
         self,
         begin: int = 0,
         budget: float = math.inf,
-        likely: Callable[[], tuple[Labels, float]] | None = None,
+        likely: Sequence[int] | None = None,
     ) -> Iterator[ScoredLabels]:
         """Yield the label sequences of paths from a state, best first; see `search`."""
-        entries = self._entries((), np.asarray([begin]), np.zeros(1))
-        return search(entries, self._divided, budget, likely)
+
+        def begun() -> Iterator[Entry[_Extension]]:
+            return self._entries((), np.asarray([begin]), np.zeros(1))
+
+        def scored() -> tuple[Labels, float]:
+            entries, labels = [*begun()], tuple(likely or ())
+            for label in labels:
+                (part,) = (part for *_, part in entries if part is not None and part[3] == label)
+                entries = [*self._divided(part)]
+            return labels, entries[0][0]
+
+        return search(begun(), self._divided, budget, None if likely is None else scored)
 
     def _leaving(self, states: Longs) -> tuple[Longs, Longs]:
         """Return the arcs with labels that leave some states, and the number of each state's."""

@@ -260,10 +260,9 @@ def _composed_arcs(
 ) -> ArcEngine:
     """Return the arcs of a row without a grammar composed with a transducer.
 
-    `kept`, bool [T, S], are the states whose paths to return; by default all. Lattices without
-    scores of successions have few arcs, so that all are returned.
+    `kept`, bool [T, S], are the states whose paths to return; by default all.
     """
-    if kept is not None and not row.program.order_zero:
+    if kept is not None:
         base = _blank(row.program, tuple([x.shape for x in row.values]))
         if base.unconstrained.per_position:
             base = row.arcs()

@@ -50,6 +50,7 @@ def first_bio(labels: int) -> dict[str, Any]:
 
 def _lattices() -> Rows:
     yield from _gradients()
+    yield from _models()
     yield from _marginals()
     yield from _low_scores()
     yield from _joint_arcs()
@@ -90,6 +91,14 @@ def _gradients() -> Rows:
         yield Row("gradient", f"{size} labels, {kind}", tuple(asks), near=k > 2)
 
 
+def _models() -> Rows:
+    """Gradient over log Z, under a model of labels."""
+    for size in (22, 200):
+        made = partial(_under, _label_model(size), names(size), scores(TOKENS, size), None)
+        asks = tuple(partial(_asked, made, name) for name in ("gradient", "log_partition"))
+        yield Row("gradient", f"model of {size} labels", asks, near=True)
+
+
 def _label_model(size: int) -> Transducer:
     """Return a bigram model of labels: a state for each, all of them linked."""
     costs = abs(scores(size + 1, size))
@@ -103,9 +112,8 @@ def _label_model(size: int) -> Transducer:
 
 def _ten_best() -> Rows:
     """The 10 best over the best, under a transducer."""
-    for size in (200, 22):
-        machine = _label_model(size)
-        made = partial(_under, machine, names(size), scores(TOKENS, size), None)
+    for size in (200, 22, 50, 100):
+        made = partial(_under, _label_model(size), names(size), scores(TOKENS, size), None)
         yield _ranked(f"model of {size} labels", made, near=size != 200)
     kinds = [(22, TOKENS, 1.0), (45, TOKENS, 1.0), (200, TOKENS, 1.0)]
     kinds += [(3, TOKENS, 1.0), (22, TOKENS, FLAT), (22, TOKENS, CONFIDENT), (22, 5_000, 1.0)]

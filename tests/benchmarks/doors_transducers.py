@@ -146,10 +146,13 @@ def _strings() -> Rows:
         text = f"{size} labels, {tokens} tokens, spread {spread:g}, n = {n}, "
         text += "proven" if path.exact else f"{path.bound - path.score:.2f} below the bound"
         yield Row("strings", text, (partial(_best_string, made, machine, n),), near=k > 2)
+    made = partial(Lattice.from_arrays, names(200), scores(TOKENS, 200), scores(200, 200), tape="x")
+    ask = partial(_best_string, made, reader(names(200)), 1)
+    yield Row("strings", "200 labels under two states, 20 tokens", (ask,), near=True)
 
 
 def _best_string(made: Callable[[], Any], machine: Transducer, n: int) -> object:
-    return (made() @ machine).strings("out", n=n)
+    return (made() @ machine).strings(machine.tape, n=n)
 
 
 if __name__ == "__main__":

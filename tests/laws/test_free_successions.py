@@ -172,3 +172,55 @@ def test_batches_answer_as_lattices_do_alone() -> None:
         tokens_ = len(batch[k])
         assert gradient["transition"].sum() == pytest.approx(max(tokens_ - 1, 0))
         assert gradient["emission"].sum() == pytest.approx(tokens_)
+
+
+def label_model(labels: tuple[str, ...], scores: Floats) -> Transducer:
+    """Return a bigram model of labels: a state for each, all of them linked."""
+    states = len(labels) + 1
+    rows = [
+        f"{q} {k + 1} {x} {x} {scores[q, k]}" for q in range(states) for k, x in enumerate(labels)
+    ]
+    return Transducer.from_text("\n".join([*rows, *map(str, range(states))]), tape="z")
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["real", "whole"])
+@pytest.mark.parametrize("model", [label_model, lambda labels, _: counter(labels)])
+def test_the_n_best_need_only_the_arcs_of_labels_on_good_paths(
+    model: Callable[[tuple[str, ...], Floats], Transducer],
+    whole: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are those among all arcs, to the bit; whole numbers make ties."""
+    labels, rng = tuple([f"l{k}" for k in range(12)]), np.random.default_rng(2)
+    costs = rng.normal(size=(13, 12))
+    machine = model(labels, np.round(costs) if whole else costs)
+    for size in (1, 2, 9):
+        scores = rng.integers(3, size=(size, 12)) if whole else rng.normal(size=(size, 12))
+        scores = np.where(rng.random((size, 12)) < 0.2, -np.inf, scores)
+        found = []
+        for least in (0, 10**9):
+            monkeypatch.setattr(folds, "_MANY_ARCS", least)
+            found.append((Lattice.from_arrays(labels, scores, tape="x") @ machine).nbest(7))
+        assert found[0] == found[1]
+
+
+def test_a_label_model_is_folded_into_as_many_pairs_as_labels() -> None:
+    labels, rng = tuple([f"l{k}" for k in range(150)]), np.random.default_rng(3)
+    machine = label_model(labels, rng.normal(size=(151, 150)))
+    engine = (Lattice.from_arrays(labels, rng.normal(size=(3, 150))) @ machine).row.engine
+    assert isinstance(engine, folds.FoldEngine)
+    assert len(engine.fold.state) == 150
+
+
+def test_the_score_of_a_likely_string_is_its_sum() -> None:
+    """The string of the best path is added, where the budget ends before any is found."""
+    labels, rng = ("a", "b", "c"), np.random.default_rng(4)
+    for size in (0, 1, 6):
+        lattice = Lattice.from_arrays(labels, rng.normal(size=(size, 3)), rng.normal(size=(3, 3)))
+        composed = lattice @ transducer(rng, labels, "xy", tape="out")
+        if composed.log_partition() == -np.inf:
+            continue
+        for path in composed.strings("out", 5, budget=1):
+            wanted = composed.string_log_partition(list(path.labels), tape="out")
+            assert path.score == pytest.approx(wanted, abs=1e-9)
+            assert path.score <= path.bound
