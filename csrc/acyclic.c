@@ -5,7 +5,6 @@
  * (or the log of the sum over all): its *suffix*. Everything else reads the suffixes. A choice at a
  * state is one of its arcs, or to end there. */
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -271,8 +270,6 @@ static fc_status push(search *h, fc_deviation d) {
     return FC_OK;
 }
 
-static fc_deviation pop(search *h) { return deviations_pop(h, h->heap, &h->size); }
-
 FC_INLINE double prefix_score(const search *h, int64_t prefix) {
     return prefix < 0 ? 0.0 : h->step[prefix].score;
 }
@@ -320,7 +317,7 @@ static fc_status ranked(const fc_acyclic *m, const double *suffix, search *h, in
     h->steps = h->size = *count = 0;
     fc_status status = n > 0 ? queue(h, -1, first_option(m, suffix, begin)) : FC_OK;
     while (status == FC_OK && *count < n && h->size > 0) {
-        const fc_deviation d = pop(h);
+        const fc_deviation d = deviations_pop(h, h->heap, &h->size);
         const int64_t s = d.prefix < 0 ? begin : m->target[h->step[d.prefix].arc];
         const option o = {d.value, d.choice};
         int64_t prefix = d.prefix;

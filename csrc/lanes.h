@@ -218,26 +218,30 @@ static void part_weights(follower *s, const tensor *m, semiring K) {
 
 /* Clears lanes in groups of eight; the lanes after the n-th of its group are cleared as well. */
 FC_INLINE void clear_lanes(semiring K, int64_t n, double *restrict x) {
-    for (int64_t i = 0; i < fc_padded(n); i++) x[i] = none(K);
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = none(K);
 }
 
 /* y (+)= x (x) w */
 FC_INLINE void add_lanes(semiring K, int64_t n, double w, const double *restrict x,
                          double *restrict y) {
-    for (int64_t i = 0; i < fc_padded(n); i++)
-        y[i] = K == SUM_TIMES ? y[i] + x[i] * w : log_add(y[i], x[i] + w);
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++)
+            y[i] = K == SUM_TIMES ? y[i] + x[i] * w : log_add(y[i], x[i] + w);
 }
 
 /* x (x)= w */
 FC_INLINE void scale_lanes(semiring K, int64_t n, double w, double *restrict x) {
-    for (int64_t i = 0; i < fc_padded(n); i++) x[i] = times(K, x[i], w);
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = times(K, x[i], w);
 }
 
 /* sum += exp(x + w - mass), linear: x w */
 FC_INLINE void weigh_cell(semiring K, int64_t n, double w, double mass, const double *restrict x,
                           double *restrict sum) {
-    for (int64_t i = 0; i < fc_padded(n); i++)
-        sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++)
+            sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
 }
 
 /* s->value[lane] = sum of its weights times the weights of a tensor, divided by `mass`. With `closing`,

@@ -10,7 +10,6 @@
  * terms that underflow there are below 1e-308 of the largest. If the sum is small, the step is repeated
  * for that slot with logs. */
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 

@@ -140,8 +140,8 @@ static inline int table_at_hand(const tensor *m) {
 }
 
 /* Cells of the row into a token of a path: all residual states at the first token, one later. */
-static inline int64_t row_into(const tensor *m, semiring K, int64_t first, int64_t t,
-                               const int32_t *path, const int32_t *q, double *row) {
+FC_INLINE int64_t row_into(const tensor *m, semiring K, int64_t first, int64_t t,
+                           const int32_t *path, const int32_t *q, double *row) {
     if (t == 0) {
         first_row(m, K, row);
         return m->full;

@@ -16,7 +16,6 @@
  * In sums, w_t is subtracted from every segment that covers token t. This keeps rows small, and long
  * sentences as exact as short ones: w_t is the largest of beta_{t + 1}, log Z = total + sum w. */
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
