@@ -55,9 +55,6 @@ typedef struct {
     int lowers;            /* no penalty is positive */
 } fc_agreement;
 
-/* Doubles of scratch for a document whose longest sentence has `longest` tokens. */
-int64_t fc_gibbs_work(const fc_machine *machine, const fc_labelling *lab, int64_t longest);
-
 /* Runs sweeps over a document. At temperature c, tokens are drawn from P(label | all others)^(1/c); at
  * 0 the best label is taken. In a sweep over whole sentences, each sentence is drawn from the machine
  * by forward filtering and backward sampling, and accepted with the probability min(1, ratio of
@@ -67,7 +64,9 @@ int64_t fc_gibbs_work(const fc_machine *machine, const fc_labelling *lab, int64_
  *   uniform     [sweeps][N + B]    in [0, 1): of tokens, then of sentences
  *   path        [N]       in, out  legal states
  *   score       [sweeps]  out      of the document after each sweep
- *   best        [N]       in, out  replaced if a sweep ends with a score above *best_score */
+ *   best        [N]       in, out  replaced if a sweep ends with a score above *best_score
+ *   work        NULL: nothing is done but to write how many doubles it needs to *where; path may be
+ *               NULL then */
 fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_labelling *lab,
                    const fc_agreement *agree, int64_t sweeps, const double *temperature,
                    const uint8_t *whole, const double *uniform, int32_t *path, double *score,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs, Ragged
+from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, GraphCall, viterbi
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
@@ -205,9 +205,10 @@ class Gibbs:
         self._memory = [memory]
         self._agreement, arrays = agreement_view(agreement, labels, int(offsets[-1]))
         self._memory.append(arrays)
-        longest = Ragged(offsets).longest
-        size = lib.fc_gibbs_work(self._call.machine, self._labelling, longest)
-        self._work = ffi.from_buffer("double[]", np.empty(size))
+        size, none = ffi.new("int64_t *"), [ffi.NULL] * 8
+        inputs = self._call.machine, self._call.batch, self._labelling, self._agreement
+        check(lib.fc_gibbs(*inputs, 0, *none, size), "gibbs", size[0])
+        self._work = ffi.from_buffer("double[]", np.empty(size[0]))
 
     @property
     def n_draws(self) -> int:

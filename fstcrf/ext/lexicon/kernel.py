@@ -79,6 +79,8 @@ class LexiconTables:
     def __post_init__(self) -> None:
         if self.matrix.ndim != 2 or self.matrix.dtype != np.int16:
             raise ShapeError("matrix is not int16 [left contexts, right contexts]")
+        if not (self.matrix.size and len(self.characters) and len(self.unknown) > 1):
+            raise ShapeError("a lexicon without contexts, characters or kinds of them")
         if len(self.first) and self.first[-1] + len(self.unknown_entries) > _MOST:
             raise TooLargeError("more than 2^31 words")
         unknown = np.array(self.unknown, dtype=np.int64)

@@ -119,10 +119,15 @@ void gibbs(void) {
         temperature[k] = below(4) ? (double)below(9) / 4.0 : value();
     int32_t *path = indices(N, S), *best = NEW(int32_t, N);
     memcpy(best, path, (size_t)N * sizeof *best);
-    const fc_status status = fc_gibbs(
-        &m, &given, &lab, &agree, sweeps, temperature, bits(sweeps),
-        uniform(sweeps * (N + given.B)), path, NEW(double, sweeps), best, &best_score,
-        NEW(double, fc_gibbs_work(&m, &lab, longest_sentence(given.B, given.offsets))), &where);
+    const uint8_t *whole = bits(sweeps);
+    const double *numbers = uniform(sweeps * (N + given.B));
+    double *score = NEW(double, sweeps), *work = NULL;
+    fc_status status = FC_OK;
+    for (int64_t turn = 0; turn < 2 && status == FC_OK; turn++) {
+        status = fc_gibbs(&m, &given, &lab, &agree, sweeps, temperature, whole, numbers, path,
+                          score, best, &best_score, work, &where);
+        if (status == FC_OK && work == NULL) work = NEW(double, where);
+    }
     for (int64_t n = 0; status == FC_OK && n < N; n++)
         must(path[n] >= 0 && path[n] < S && best[n] >= 0 && best[n] < S, "no states");
 }

@@ -123,9 +123,12 @@ void lines(void) {
     const int64_t asked = below(6), *begins = starts(asked, asked < size ? asked : size);
     fc_find_strings(&strings[0], asked, begins, text, size, NEW(int64_t, asked));
     int64_t bytes = 0, where = 0;
-    must(fc_rows_size(r.tokens, C, column, 1, breaks, &bytes, &where) == FC_OK, "no rows");
-    fc_write_rows(r.tokens, C, column, 1, (const uint8_t *)"\t", breaks, bytes,
-                  NEW(uint8_t, bytes));
+    const uint8_t *tab = (const uint8_t *)"\t";
+    must(fc_write_rows(r.tokens, C, column, 1, tab, breaks, &bytes, NULL, &where) == FC_OK,
+         "no rows");
+    uint8_t *out = NEW(uint8_t, bytes);
+    must(fc_write_rows(r.tokens, C, column, 1, tab, breaks, &bytes, out, &where) == FC_OK,
+         "other rows");
 }
 
 void words(void) {
