@@ -8,8 +8,7 @@
 #include "checks.h"
 
 /* Counts all spans; returns the score of the document. */
-static double score_all(const sampler *g) {
-    count_none(g->agree);
+static double enter_all(const sampler *g) {
     double total = 0.0;
     for (int64_t b = 0; b < g->batch->B; b++) {
         const int64_t first = g->batch->offsets[b], end = g->batch->offsets[b + 1];
@@ -18,6 +17,15 @@ static double score_all(const sampler *g) {
         if (g->agree->Y) total += enter(g, &s);
     }
     return total;
+}
+
+/* Counts are zeros again. */
+static void leave_all(const sampler *g) {
+    for (int64_t b = 0; b < g->batch->B && g->agree->Y; b++) {
+        const int64_t first = g->batch->offsets[b], end = g->batch->offsets[b + 1];
+        const stretch s = {first, end, first, -1, 0};
+        leave(g, &s);
+    }
 }
 
 /* Keeps the labels if they are the best so far; the tolerance covers rounding in running sums. */
@@ -82,6 +90,8 @@ static fc_status check_labelling(const fc_machine *machine, const fc_labelling *
     if (!is_chain(machine) || machine->axis->A > 0 || machine->factors != 1 || !f->moving ||
         f->rows != 1 || f->width != machine->S || lab->L < 1)
         return fail(FC_EINVAL, 0, where);
+    if (lab->turned != NULL && (machine->S != lab->L || machine->axis->moving))
+        return fail(FC_EINVAL, 0, where);
     const fc_status status = check_within(machine->S, lab->label, 0, lab->L, where);
     if (status != FC_OK) return status;
     return check_within((machine->S + 1) * lab->L, lab->next, -1, machine->S, where);
@@ -108,8 +118,7 @@ fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_la
                  .agree = agree,
                  .path = path};
     sampler_lay_out(&g, work);
-    turn_arcs(&g);
-    double total = score_all(&g);
+    double total = enter_all(&g);
     remember(&g, total, best, best_score);
     for (int64_t k = 0; k < sweeps; k++, uniform += g.N + batch->B) {
         total = whole[k] ? sweep_sentences(&g, total, temperature[k], uniform)
@@ -117,5 +126,6 @@ fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_la
         score[k] = total;
         remember(&g, total, best, best_score);
     }
+    leave_all(&g);
     return FC_OK;
 }

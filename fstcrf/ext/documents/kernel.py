@@ -164,6 +164,14 @@ class Labelling:
         """Number of labels, L."""
         return int(self.following.shape[1])
 
+    def is_direct(self, graph: Graph) -> bool:
+        """Return whether states are labels, and follow from them wherever that is possible."""
+        if not np.array_equal(self.label, np.arange(self.n_labels)):
+            return False
+        steps = np.append(graph.score, graph.initial).reshape(self.following.shape) > -np.inf
+        direct = np.where(steps | (self.following >= 0), self.label, -1)
+        return np.array_equal(self.following, direct)
+
 
 @dataclass(slots=True, eq=False)
 class MarkovChain:
@@ -199,9 +207,12 @@ class Gibbs:
             array_in(labelling.label, np.int32, (states,), "label"),
             array_in(labelling.following, np.int32, (states + 1, labels), "following"),
         ]
-        self._labelling = ffi.new(
-            "fc_labelling *", {"L": labels, "label": memory[0], "next": memory[1]}
-        )
+        fields = {"L": labels, "label": memory[0], "next": memory[1]}
+        if not graph.per_token and labelling.is_direct(graph):
+            turned = np.ascontiguousarray(graph.score.reshape(states, states).T)
+            memory.append(array_in(turned, np.float64, turned.shape, "score"))
+            fields["turned"] = memory[2]
+        self._labelling = ffi.new("fc_labelling *", fields)
         self._memory = [memory]
         self._agreement, arrays = agreement_view(agreement, labels, int(offsets[-1]))
         self._memory.append(arrays)
