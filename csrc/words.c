@@ -28,23 +28,6 @@ FC_INLINE int64_t value_at(int64_t units, const fc_unit *unit, int64_t base) {
     return -(int64_t)unit[base].base - 1;
 }
 
-fc_status fc_find_prefixes(int64_t units, const fc_unit *unit, int64_t size, const uint8_t *text,
-                           int64_t room, int32_t *length, int32_t *value, int64_t *count) {
-    *count = 0;
-    if (units < 1) return FC_OK;
-    int64_t base = unit[0].base;
-    for (int64_t i = 0; i < size && base >= 0; i++) {
-        base = over(units, unit, base, text[i]);
-        if (base < 0) break;
-        const int64_t found = value_at(units, unit, base);
-        if (found < 0) continue;
-        if (*count == room) return FC_EFULL;
-        length[*count] = (int32_t)(i + 1);
-        value[(*count)++] = (int32_t)found;
-    }
-    return FC_OK;
-}
-
 /* Keys left .. right - 1, which agree in `depth` bytes; their node's children go to unit[slot].base. */
 typedef struct {
     int64_t left, right, depth, slot;

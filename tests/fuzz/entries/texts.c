@@ -203,8 +203,7 @@ void words(void) {
     memcpy(text, data, (size_t)bytes);
     for (int64_t i = 0; i <= bytes; i++) boundary[i] = bytes ? text[i % bytes] % 11 == 0 : 0;
     const uint8_t *limits = bytes & 1 ? boundary : NULL;
-    int32_t *length = NEW(int32_t, bytes), *found = NEW(int32_t, bytes);
-    fc_find_prefixes(size, own, bytes, text, bytes, length, found, &count);
+    int32_t *found = NEW(int32_t, bytes);
     fc_word *word = NEW(fc_word, room_words);
     fc_find_words(&lexicon, bytes, text, limits, room_words, word, NEW(int32_t, bytes + 1), &count,
                   &last, &where);
