@@ -17,8 +17,6 @@
 #ifndef FSTCRF_AGREEMENT_H
 #define FSTCRF_AGREEMENT_H
 
-#include <string.h>
-
 #include "fstcrf.h"
 
 /* --- Token sequences ------------------------------------------------------------------------- */
@@ -205,23 +203,6 @@ static void count_span(const fc_agreement *a, int64_t N, int64_t start, int64_t 
     count_value(a, value_of(a, N, start, length, type), length, type, by);
     if (a->W) count_words(a, start, length, type, by);
     if (a->K) count_sequences(a, start, length, type, by);
-}
-
-static inline void count_none(const fc_agreement *a) {
-    if (a->K) {
-        memset(a->whole, 0, (size_t)(a->K * a->Y) * sizeof *a->whole);
-        memset(a->part, 0, (size_t)(a->K * a->Y) * sizeof *a->part);
-        if (a->cuts) memset(a->short_of, 0, (size_t)(a->K * a->Y) * sizeof *a->short_of);
-    }
-    if (a->F) {
-        memset(a->distinct, 0, (size_t)a->Y * sizeof *a->distinct);
-        memset(a->spans, 0, (size_t)((a->V + 1) * a->Y) * sizeof *a->spans);
-        memset(a->tokens, 0, (size_t)((a->V + 1) * a->Y) * sizeof *a->tokens);
-    }
-    if (a->W) {
-        memset(a->ending, 0, (size_t)(a->W * a->Y) * sizeof *a->ending);
-        memset(a->labelled, 0, (size_t)(a->W * a->Y) * sizeof *a->labelled);
-    }
 }
 
 /* No span of these tokens can cost anything. */

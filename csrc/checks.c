@@ -25,27 +25,10 @@ int64_t fc_first_invalid(int64_t n, const double *x) {
 
 fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
                         const int32_t *index, int64_t *where) {
-    *where = 0;
-    if (N < 0 || R < 0 || R > INT32_MAX || indptr[0] != 0 || indptr[N] != n_index) return FC_EINVAL;
-    for (int64_t n = 0; n < N; n++)
-        if (indptr[n] > indptr[n + 1]) return fail(FC_EINVAL, n, where);
-    for (int64_t k = 0; k < n_index; k++)
-        if (index[k] < 0 || index[k] >= R) return fail(FC_EINVAL, k, where);
-    return FC_OK;
-}
-
-fc_status fc_check_path(const fc_machine *g, const fc_batch *batch, const int32_t *path,
-                        int64_t *where) {
-    const fc_status status = check_offsets(batch, where);
+    const fc_status status = check_rows(N, indptr, where);
     if (status != FC_OK) return status;
-    if (!is_chain(g)) return FC_EINVAL;
-    for (int64_t b = 0; b < batch->B; b++)
-        for (int64_t n = batch->offsets[b]; n < batch->offsets[b + 1]; n++) {
-            if (path[n] < 0 || path[n] >= g->S) return fail(FC_EINVAL, n, where);
-            if (n > batch->offsets[b] && !has_arc(g->axis, path[n - 1], path[n]))
-                return fail(FC_EINVAL, n, where);
-        }
-    return FC_OK;
+    if (R < 0 || R > INT32_MAX || indptr[N] != n_index) return FC_EINVAL;
+    return check_within(n_index, index, 0, R, where);
 }
 
 /* --- Compositions -------------------------------------------------------------------------- */

@@ -34,6 +34,21 @@ static inline fc_status check_rows(int64_t B, const int64_t *offsets, int64_t *w
     return FC_OK;
 }
 
+/* Every index is at least `least`, and below the limit. */
+static inline fc_status check_within(int64_t n, const int32_t *index, int64_t least, int64_t limit,
+                                     int64_t *where) {
+    for (int64_t i = 0; i < n; i++)
+        if (index[i] < least || index[i] >= limit) return fail(FC_EINVAL, i, where);
+    return FC_OK;
+}
+
+/* Every sentence of an order is one of B. */
+static inline fc_status check_order(int64_t n, const int64_t *order, int64_t B, int64_t *where) {
+    for (int64_t k = 0; k < n; k++)
+        if (order[k] < 0 || order[k] >= B) return fail(FC_EINVAL, k, where);
+    return FC_OK;
+}
+
 static inline fc_status check_offsets(const fc_batch *batch, int64_t *where) {
     *where = 0;
     if (batch == NULL) return FC_EINVAL;

@@ -305,46 +305,30 @@ static extent string_at(const fc_column *column, int64_t n) {
     return (extent){begin, end - begin};
 }
 
-fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *column, int64_t n_separator,
-                       const int32_t *breaks, int64_t *size, int64_t *where) {
-    int64_t total = N * (1 + (C - 1) * n_separator);
+fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *column, int64_t n_separator,
+                        const uint8_t *separator, const int32_t *breaks, int64_t *size,
+                        uint8_t *out, int64_t *where) {
+    const int64_t room = out == NULL ? INT64_MAX : *size;
+    int64_t at = 0;
     *where = -1;
     if (N < 0 || C < 1 || n_separator < 0) return FC_EINVAL;
-    for (int64_t c = 0; c < C; c++) {
-        const fc_column *from = column + c;
-        for (int64_t n = 0; n < N; n++) {
-            const int64_t length = string_at(from, n).size;
-            *where = n;
-            if (length < 0) return FC_EINVAL;
-            total += length;
-        }
-    }
     for (int64_t n = 0; n < N; n++) {
         *where = n;
-        if (breaks[n] < 0) return FC_EINVAL;
-        total += breaks[n];
-    }
-    *size = total;
-    return FC_OK;
-}
-
-fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *column, int64_t n_separator,
-                        const uint8_t *separator, const int32_t *breaks, int64_t size,
-                        uint8_t *out) {
-    int64_t at = 0;
-    for (int64_t n = 0; n < N; n++) {
         for (int64_t c = 0; c < C; c++) {
             const extent from = string_at(column + c, n);
             const int64_t between = c + 1 < C ? n_separator : 0;
-            if (from.size < 0 || from.size + between > size - at) return FC_EINVAL;
-            memcpy(out + at, column[c].text + from.begin, (size_t)from.size);
-            memcpy(out + at + from.size, separator, (size_t)between);
+            if (from.size < 0 || from.size + between > room - at) return FC_EINVAL;
+            if (out != NULL) {
+                memcpy(out + at, column[c].text + from.begin, (size_t)from.size);
+                memcpy(out + at + from.size, separator, (size_t)between);
+            }
             at += from.size + between;
         }
         const int64_t ends = 1 + (int64_t)breaks[n];
-        if (ends < 1 || ends > size - at) return FC_EINVAL;
-        memset(out + at, '\n', (size_t)ends);
+        if (ends < 1 || ends > room - at) return FC_EINVAL;
+        if (out != NULL) memset(out + at, '\n', (size_t)ends);
         at += ends;
     }
-    return at == size ? FC_OK : FC_EINVAL;
+    if (out == NULL) *size = at;
+    return at == *size ? FC_OK : FC_EINVAL;
 }

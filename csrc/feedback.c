@@ -133,13 +133,9 @@ static fc_status check_descent(const fc_descent *d) {
 
 static fc_status check_judge(const fc_batch *batch, const fc_learner *learner, int64_t n_states,
                              const fc_judge *judge, int64_t *where) {
-    const int64_t N = batch->offsets[batch->B];
-    for (int64_t s = 0; s < n_states; s++)
-        if (learner->label[s] < 0 || learner->label[s] >= judge->L)
-            return fail(FC_EINVAL, s, where);
-    for (int64_t n = 0; n < N; n++)
-        if (judge->gold[n] < 0 || judge->gold[n] >= judge->L) return fail(FC_EINVAL, n, where);
-    return FC_OK;
+    const fc_status status = check_within(n_states, learner->label, 0, judge->L, where);
+    if (status != FC_OK) return status;
+    return check_within(batch->offsets[batch->B], judge->gold, 0, judge->L, where);
 }
 
 /* Groups are whole, each of one sentence. */

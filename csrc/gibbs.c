@@ -8,8 +8,7 @@
 #include "checks.h"
 
 /* Counts all spans; returns the score of the document. */
-static double score_all(const sampler *g) {
-    count_none(g->agree);
+static double enter_all(const sampler *g) {
     double total = 0.0;
     for (int64_t b = 0; b < g->batch->B; b++) {
         const int64_t first = g->batch->offsets[b], end = g->batch->offsets[b + 1];
@@ -18,6 +17,15 @@ static double score_all(const sampler *g) {
         if (g->agree->Y) total += enter(g, &s);
     }
     return total;
+}
+
+/* Counts are zeros again. */
+static void leave_all(const sampler *g) {
+    for (int64_t b = 0; b < g->batch->B && g->agree->Y; b++) {
+        const int64_t first = g->batch->offsets[b], end = g->batch->offsets[b + 1];
+        const stretch s = {first, end, first, -1, 0};
+        leave(g, &s);
+    }
 }
 
 /* Keeps the labels if they are the best so far; the tolerance covers rounding in running sums. */
@@ -47,22 +55,15 @@ static double sweep_sentences(sampler *g, double total, double temperature, cons
     return total;
 }
 
-int64_t fc_gibbs_work(const fc_machine *machine, const fc_labelling *lab, int64_t longest) {
-    return sampler_room(machine, lab, longest);
-}
-
 static fc_status check_fields(int64_t N, const fc_agreement *a, int64_t *where) {
     if (a->F < 0 || a->V < 0 || a->M < 0 || a->W < 0) return fail(FC_EINVAL, 0, where);
     for (int64_t y = 0; y < a->Y; y++) {
-        if (a->F > 0 && (a->table[y] < -1 || a->table[y] >= a->F)) return fail(FC_EINVAL, y, where);
         if (a->F > 0 && !isfinite(a->differ[y])) return fail(FC_ENUMERIC, y, where);
         if (a->W > 0 && !isfinite(a->every[y])) return fail(FC_ENUMERIC, y, where);
     }
-    for (int64_t k = 0; k < a->F * N * a->M; k++)
-        if (a->value[k] < -1 || a->value[k] >= a->V) return fail(FC_EINVAL, k, where);
-    for (int64_t n = 0; a->W > 0 && n < N; n++)
-        if (a->word[n] < -2 || a->word[n] >= a->W) return fail(FC_EINVAL, n, where);
-    return FC_OK;
+    fc_status status = check_within(a->F > 0 ? a->Y : 0, a->table, -1, a->F, where);
+    if (status == FC_OK) status = check_within(a->F * N * a->M, a->value, -1, a->V, where);
+    return status == FC_OK ? check_within(a->W > 0 ? N : 0, a->word, -2, a->W, where) : status;
 }
 
 static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,
@@ -70,15 +71,12 @@ static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,
     const int64_t N = batch->offsets[batch->B];
     if (a->Y < 0 || a->K < 0) return fail(FC_EINVAL, 0, where);
     if (a->Y == 0) return FC_OK;
-    for (int64_t c = 0; c < lab->L; c++)
-        if (a->type[c] < -1 || a->type[c] >= a->Y) return fail(FC_EINVAL, c, where);
+    fc_status status = check_within(lab->L, a->type, -1, a->Y, where);
+    if (status == FC_OK) status = check_rows(N, a->first, where);
+    if (status == FC_OK) status = check_within(a->first[N], a->sequence, 0, a->K, where);
+    if (status != FC_OK) return status;
     for (int64_t c = 0; c < (lab->L + 1) * lab->L; c++) /* a label that starts a span has a type */
         if (a->starts[c] && a->type[c % lab->L] < 0) return fail(FC_EINVAL, c, where);
-    if (a->first[0] != 0) return fail(FC_EINVAL, 0, where);
-    for (int64_t n = 0; n < N; n++)
-        if (a->first[n + 1] < a->first[n]) return fail(FC_EINVAL, n, where);
-    for (int64_t k = 0; k < a->first[N]; k++)
-        if (a->sequence[k] < 0 || a->sequence[k] >= a->K) return fail(FC_EINVAL, k, where);
     for (int64_t k = 0; k < a->Y * a->Y; k++)
         if (!isfinite(a->same[k]) || !isfinite(a->within[k]) ||
             (a->cuts && !isfinite(a->incomplete[k])))
@@ -92,11 +90,11 @@ static fc_status check_labelling(const fc_machine *machine, const fc_labelling *
     if (!is_chain(machine) || machine->axis->A > 0 || machine->factors != 1 || !f->moving ||
         f->rows != 1 || f->width != machine->S || lab->L < 1)
         return fail(FC_EINVAL, 0, where);
-    for (int64_t s = 0; s < machine->S; s++)
-        if (lab->label[s] < 0 || lab->label[s] >= lab->L) return fail(FC_EINVAL, s, where);
-    for (int64_t k = 0; k < (machine->S + 1) * lab->L; k++)
-        if (lab->next[k] < -1 || lab->next[k] >= machine->S) return fail(FC_EINVAL, k, where);
-    return FC_OK;
+    if (lab->turned != NULL && (machine->S != lab->L || machine->axis->moving))
+        return fail(FC_EINVAL, 0, where);
+    const fc_status status = check_within(machine->S, lab->label, 0, lab->L, where);
+    if (status != FC_OK) return status;
+    return check_within((machine->S + 1) * lab->L, lab->next, -1, machine->S, where);
 }
 
 fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_labelling *lab,
@@ -107,9 +105,11 @@ fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_la
     if (status == FC_OK) status = check_agreement(batch, lab, agree, where);
     for (int64_t k = 0; status == FC_OK && k < sweeps; k++)
         if (!(temperature[k] >= 0.0)) status = fail(FC_ENUMERIC, k, where);
-    for (int64_t n = 0; status == FC_OK && n < batch->offsets[batch->B]; n++)
-        if (path[n] < 0 || path[n] >= machine->S) status = fail(FC_EINVAL, n, where);
-    if (status != FC_OK) return status;
+    if (status == FC_OK && path != NULL)
+        status = check_within(batch->offsets[batch->B], path, 0, machine->S, where);
+    if (status == FC_OK && work == NULL)
+        *where = sampler_room(machine, lab, longest_of(batch->B, batch->offsets));
+    if (status != FC_OK || work == NULL) return status;
     sampler g = {.machine = machine,
                  .axis = machine->axis,
                  .node = machine->factor->value,
@@ -118,8 +118,7 @@ fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_la
                  .agree = agree,
                  .path = path};
     sampler_lay_out(&g, work);
-    turn_arcs(&g);
-    double total = score_all(&g);
+    double total = enter_all(&g);
     remember(&g, total, best, best_score);
     for (int64_t k = 0; k < sweeps; k++, uniform += g.N + batch->B) {
         total = whole[k] ? sweep_sentences(&g, total, temperature[k], uniform)
@@ -127,5 +126,6 @@ fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_la
         score[k] = total;
         remember(&g, total, best, best_score);
     }
+    leave_all(&g);
     return FC_OK;
 }

@@ -29,20 +29,15 @@ typedef struct {
 static inline fc_status check_learner(const fc_machine *machine, const fc_batch *batch,
                                       const fc_learner *learner, int64_t n_order,
                                       const int64_t *order, int64_t *where) {
-    const fc_status status = check_offsets(batch, where);
+    fc_status status = check_offsets(batch, where);
     if (status != FC_OK) return status;
     if (!is_chain(machine) || machine->axis->moving || machine->axis->rest != NULL ||
         learner->K < 1 || learner->W < FC_LANES || learner->W % FC_LANES != 0)
         return FC_EINVAL;
-    for (int64_t i = 0; i < machine->S * learner->K; i++)
-        if (learner->slot[i] < 0 || learner->slot[i] >= learner->W)
-            return fail(FC_EINVAL, i, where);
-    for (int64_t a = 0; a < arcs_of(machine->axis); a++)
-        if (learner->arc_slot[a] < 0 || learner->arc_slot[a] >= learner->M)
-            return fail(FC_EINVAL, a, where);
-    for (int64_t k = 0; k < n_order; k++)
-        if (order[k] < 0 || order[k] >= batch->B) return fail(FC_EINVAL, k, where);
-    return FC_OK;
+    status = check_within(machine->S * learner->K, learner->slot, 0, learner->W, where);
+    if (status == FC_OK)
+        status = check_within(arcs_of(machine->axis), learner->arc_slot, 0, learner->M, where);
+    return status == FC_OK ? check_order(n_order, order, batch->B, where) : status;
 }
 
 /* Doubles of scratch of an epoch. */

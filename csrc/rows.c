@@ -55,11 +55,10 @@ fc_status fc_gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr
                           const int64_t *first, const int32_t *slot, double *out, double *sum,
                           int64_t *where) {
     *where = 0;
-    if (N < 0 || R < 0 || W < FC_LANES || W % FC_LANES != 0 || first[0] != 0) return FC_EINVAL;
-    for (int64_t n = 0; n < N; n++)
-        if (first[n] > first[n + 1]) return fail(FC_EINVAL, n, where);
-    for (int64_t c = 0; c < first[N]; c++)
-        if (slot[c] < 0 || slot[c] >= W) return fail(FC_EINVAL, c, where);
+    if (N < 0 || R < 0 || W < FC_LANES || W % FC_LANES != 0) return FC_EINVAL;
+    fc_status status = check_rows(N, first, where);
+    if (status == FC_OK) status = check_within(first[N], slot, 0, W, where);
+    if (status != FC_OK) return status;
     for (int64_t n = 0; n < N; n++) {
         const int64_t soon = n + AHEAD / 2;
         if (soon < N)
@@ -67,7 +66,7 @@ fc_status fc_gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr
                           slot, table);
         const int64_t from = first[n], to = first[n + 1];
         if ((to - from) * FC_LANES > W) {
-            const fc_status status = fc_gather(1, R, W, indptr + n, index, value, table, sum);
+            status = fc_gather(1, R, W, indptr + n, index, value, table, sum);
             if (status != FC_OK) return status;
             for (int64_t c = from; c < to; c++) out[c] = sum[slot[c]];
             continue;

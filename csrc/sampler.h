@@ -19,15 +19,13 @@ typedef struct {
     double *arc;    /* [S][P] arc potentials over the temperature, padded with -inf */
     double *linear; /* [S][P] exp(arc - highest) */
     double highest;
-    double *alpha;  /* [longest][P] */
-    double *top;    /* [P] */
-    double *sum;    /* [P] */
-    double *local;  /* [L] */
-    double *score;  /* [L] */
-    double *turned; /* [S][S] arc potentials from column to row */
-    int32_t *old;   /* [longest] */
+    double *alpha; /* [longest][P] */
+    double *top;   /* [P] */
+    double *sum;   /* [P] */
+    double *local; /* [L] */
+    double *score; /* [L] */
+    int32_t *old;  /* [longest] */
     int64_t P, N;
-    int direct; /* states are labels, arcs do not move */
 } sampler;
 
 /* --- Scratch --------------------------------------------------------------------------------- */
@@ -35,7 +33,7 @@ typedef struct {
 static inline int64_t sampler_room(const fc_machine *machine, const fc_labelling *lab,
                                    int64_t longest) {
     const int64_t P = fc_padded(machine->S);
-    return machine->S * (2 * P + machine->S) + longest * P + 2 * P + 2 * lab->L + longest;
+    return 2 * machine->S * P + longest * P + 2 * P + 2 * lab->L + longest;
 }
 
 static inline void sampler_lay_out(sampler *g, double *work) {
@@ -50,30 +48,7 @@ static inline void sampler_lay_out(sampler *g, double *work) {
     g->sum = g->top + P;
     g->local = g->sum + P;
     g->score = g->local + g->lab->L;
-    g->turned = g->score + g->lab->L;
-    g->old = (int32_t *)(g->turned + S * S);
-}
-
-/* Whether states are labels, and the state after each step follows from the label. */
-static inline int states_are_labels(const sampler *g) {
-    const int64_t S = g->machine->S, L = g->lab->L;
-    if (g->axis->moving || S != L) return 0;
-    for (int64_t i = 0; i < S; i++)
-        if (g->lab->label[i] != i) return 0;
-    for (int64_t k = 0; k < (S + 1) * L; k++) {
-        const double step = k < S * L ? g->axis->score[k] : g->machine->initial[k - S * L];
-        if (g->lab->next[k] != (step > FC_NEVER || g->lab->next[k] >= 0 ? k % L : -1)) return 0;
-    }
-    return 1;
-}
-
-/* Transposes the arcs, so that the arcs from a label are contiguous, if states are labels. */
-static inline void turn_arcs(sampler *g) {
-    const fc_machine *machine = g->machine;
-    const int64_t S = machine->S;
-    g->direct = states_are_labels(g);
-    for (int64_t i = 0; g->direct && i < S; i++)
-        for (int64_t j = 0; j < S; j++) g->turned[j * S + i] = g->axis->score[i * S + j];
+    g->old = (int32_t *)(g->score + g->lab->L);
 }
 
 /* --- Paths ----------------------------------------------------------------------------------- */
@@ -131,7 +106,7 @@ static inline void direct_differences(const sampler *g, int64_t first, int64_t e
     double *restrict local = g->local;
     const double *restrict node = g->node + t * S;
     const double *restrict in = t > first ? g->axis->score + p[t - 1] * S : g->machine->initial;
-    const double *restrict out = t + 1 < end ? g->turned + p[t + 1] * S : g->machine->final;
+    const double *restrict out = t + 1 < end ? g->lab->turned + p[t + 1] * S : g->machine->final;
     for (int64_t c = 0; c < L; c++) local[c] = node[c] + in[c] + out[c];
     const double is = local[now];
     for (int64_t c = 0; c < L; c++) local[c] -= is;
@@ -141,7 +116,7 @@ static inline void direct_differences(const sampler *g, int64_t first, int64_t e
 /* local[c]: the graph's score with label c at token t, minus its score with the present label. */
 static inline void differences(const sampler *g, int64_t first, int64_t end, int64_t t,
                                int32_t now) {
-    if (g->direct) {
+    if (g->lab->turned != NULL) {
         direct_differences(g, first, end, t, now);
         return;
     }

@@ -162,19 +162,6 @@ static void slot_potentials(const fc_shard *s, int64_t first, int64_t T, const f
 
 /* --- Checks ----------------------------------------------------------------------------------- */
 
-static fc_status check_ptr(int64_t n, const int64_t *ptr, int64_t *where) {
-    if (ptr[0] != 0) return fail(FC_EINVAL, 0, where);
-    for (int64_t i = 0; i < n; i++)
-        if (ptr[i] > ptr[i + 1]) return fail(FC_EINVAL, i, where);
-    return FC_OK;
-}
-
-static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int64_t *where) {
-    for (int64_t i = 0; i < n; i++)
-        if (index[i] < 0 || index[i] >= limit) return fail(FC_EINVAL, i, where);
-    return FC_OK;
-}
-
 /* Sizes of a shard, its sentences, and the slots of the states. */
 static fc_status check_sentences(const fc_machine *machine, const fc_shard *s, int64_t *where) {
     *where = 0;
@@ -188,22 +175,23 @@ static fc_status check_sentences(const fc_machine *machine, const fc_shard *s, i
     if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
     for (int64_t b = 0; status == FC_OK && b < s->B; b++)
         if (s->offsets[b + 1] - s->offsets[b] > s->longest) status = fail(FC_EINVAL, b, where);
-    if (status == FC_OK) status = check_below(machine->S * s->K, s->slot, s->P, where);
+    if (status == FC_OK) status = check_within(machine->S * s->K, s->slot, 0, s->P, where);
     return status;
 }
 
 static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
                                   int64_t *where) {
     fc_status status = check_sentences(machine, s, where);
-    if (status == FC_OK) status = check_ptr(s->N, s->row_ptr, where);
-    if (status == FC_OK) status = check_ptr(s->N, s->single_ptr, where);
-    if (status == FC_OK) status = check_ptr(l->attributes, l->ptr, where);
+    if (status == FC_OK) status = check_rows(s->N, s->row_ptr, where);
+    if (status == FC_OK) status = check_rows(s->N, s->single_ptr, where);
+    if (status == FC_OK) status = check_rows(l->attributes, l->ptr, where);
     if (status == FC_OK && l->ptr[l->attributes] > l->parameters) status = FC_EINVAL;
-    if (status == FC_OK) status = check_below(s->row_ptr[s->N], s->row, s->R, where);
-    if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
-    if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
-    if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
-    if (status == FC_OK && s->gold != NULL) status = check_below(s->N, s->gold, machine->S, where);
+    if (status == FC_OK) status = check_within(s->row_ptr[s->N], s->row, 0, s->R, where);
+    if (status == FC_OK) status = check_within(s->single_ptr[s->N], s->single, 0, s->M, where);
+    if (status == FC_OK) status = check_within(s->R, s->rows, 0, l->attributes, where);
+    if (status == FC_OK) status = check_within(s->M, s->singles, 0, l->parameters, where);
+    if (status == FC_OK && s->gold != NULL)
+        status = check_within(s->N, s->gold, 0, machine->S, where);
     for (int64_t k = 0; status == FC_OK && k < s->flushes; k++) {
         const int64_t what = s->flush_what[k];
         const int64_t bound = what < s->R ? s->frequent_rows : s->R + s->frequent_singles;

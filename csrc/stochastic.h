@@ -457,12 +457,6 @@ static void move(stepper *e, int64_t first, int64_t T, double step, int64_t next
 
 /* --- Checks -------------------------------------------------------------------------------------- */
 
-static fc_status check_places(int64_t n, const int32_t *place, int64_t D, int64_t *where) {
-    for (int64_t i = 0; i < n; i++)
-        if (place[i] < -1 || place[i] >= D) return fail(FC_EINVAL, i, where);
-    return FC_OK;
-}
-
 static fc_status check_gold(const fc_machine *g, const fc_shard *s, const int32_t *gold,
                             int64_t *where) {
     for (int64_t b = 0; b < s->B; b++)
@@ -486,9 +480,9 @@ static fc_status check_steps(const fc_machine *machine, const fc_shard *shard,
         return FC_EINVAL;
     for (int64_t k = 0; axis->rest != NULL && k < axis->A; k++)
         if (axis->score[k] < 0.0 || axis->score[k] > 0.0) return fail(FC_EINVAL, k, where);
-    fc_status status = check_places(arcs_of(machine->axis), steps->arc_slot, steps->D, where);
-    if (status == FC_OK) status = check_places(machine->S, steps->initial, steps->D, where);
-    if (status == FC_OK) status = check_places(machine->S, steps->final, steps->D, where);
+    fc_status status = check_within(arcs_of(machine->axis), steps->arc_slot, -1, steps->D, where);
+    if (status == FC_OK) status = check_within(machine->S, steps->initial, -1, steps->D, where);
+    if (status == FC_OK) status = check_within(machine->S, steps->final, -1, steps->D, where);
     if (status == FC_OK) status = check_gold(machine, shard, steps->gold, where);
     return status;
 }
@@ -507,9 +501,7 @@ static fc_status check_epoch(const fc_machine *machine, const fc_shard *shard,
     fc_status status = check_sentences(machine, shard, where);
     if (status == FC_OK) status = check_steps(machine, shard, steps, where);
     if (status == FC_OK && n_order < 0) return FC_EINVAL;
-    for (int64_t k = 0; status == FC_OK && k < n_order; k++)
-        if (order[k] < 0 || order[k] >= shard->B) return fail(FC_EINVAL, k, where);
-    return status;
+    return status == FC_OK ? check_order(n_order, order, shard->B, where) : status;
 }
 
 fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps,

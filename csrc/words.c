@@ -28,23 +28,6 @@ FC_INLINE int64_t value_at(int64_t units, const fc_unit *unit, int64_t base) {
     return -(int64_t)unit[base].base - 1;
 }
 
-fc_status fc_find_prefixes(int64_t units, const fc_unit *unit, int64_t size, const uint8_t *text,
-                           int64_t room, int32_t *length, int32_t *value, int64_t *count) {
-    *count = 0;
-    if (units < 1) return FC_OK;
-    int64_t base = unit[0].base;
-    for (int64_t i = 0; i < size && base >= 0; i++) {
-        base = over(units, unit, base, text[i]);
-        if (base < 0) break;
-        const int64_t found = value_at(units, unit, base);
-        if (found < 0) continue;
-        if (*count == room) return FC_EFULL;
-        length[*count] = (int32_t)(i + 1);
-        value[(*count)++] = (int32_t)found;
-    }
-    return FC_OK;
-}
-
 /* Keys left .. right - 1, which agree in `depth` bytes; their node's children go to unit[slot].base. */
 typedef struct {
     int64_t left, right, depth, slot;
@@ -102,9 +85,9 @@ fc_status fc_build_trie(int64_t n, const int64_t *offsets, const uint8_t *text,
                         int64_t *stack, int64_t *size, int64_t *where) {
     *where = 0;
     *size = 1;
-    if (n < 0 || room < 1 || room > INT32_MAX || offsets[0] != 0) return FC_EINVAL;
-    for (int64_t k = 0; k < n; k++)
-        if (offsets[k] > offsets[k + 1]) return fail(FC_EINVAL, k, where);
+    if (room < 1 || room > INT32_MAX) return FC_EINVAL;
+    const fc_status rises = check_rows(n, offsets, where);
+    if (rises != FC_OK) return rises;
     unit[0].base = 1;
     if (n == 0) return FC_OK;
     branch *open = (branch *)(void *)stack;
@@ -294,21 +277,10 @@ static const fc_entry_cost *entry_of(const fc_lexicon *lexicon, int32_t word) {
     return k >= 0 && k < lexicon->unknowns ? lexicon->unknown_entry + k : NULL;
 }
 
-static fc_status check_lexicon(const fc_lexicon *lexicon, int64_t *where) {
-    *where = 0;
-    if (lexicon->dictionaries < 0 || lexicon->characters < 1 || lexicon->kinds < 1 ||
-        lexicon->rights < 1 || lexicon->lefts < 1 || lexicon->unknown[0] != 0)
-        return FC_EINVAL;
-    for (int64_t k = 0; k < lexicon->kinds; k++)
-        if (lexicon->unknown[k] > lexicon->unknown[k + 1]) return fail(FC_EINVAL, k, where);
-    return lexicon->unknown[lexicon->kinds] <= lexicon->unknowns ? FC_OK : FC_EINVAL;
-}
-
 fc_status fc_find_words(const fc_lexicon *lexicon, int64_t size, const uint8_t *text,
                         const uint8_t *boundary, int64_t room, fc_word *words, int32_t *head,
                         int64_t *count, int64_t *last, int64_t *where) {
-    const fc_status fits = check_lexicon(lexicon, where);
-    if (fits != FC_OK) return fits;
+    *where = 0;
     if (size < 0 || size >= INT32_MAX || room < 0 || room > INT32_MAX) return FC_EINVAL;
     finder f = {lexicon, size, text, boundary, room, 0, words, where};
     memset(head, 0, (size_t)(size + 1) * sizeof *head);
@@ -454,8 +426,7 @@ fc_status fc_best_words(const fc_lexicon *lexicon, int64_t B, const int64_t *off
                         int32_t *head, int32_t *group, int32_t *slot, int64_t *row, int32_t *path,
                         int32_t *start, int32_t *end, int64_t *cost, int64_t *done,
                         int64_t *where) {
-    const fc_status fits = check_lexicon(lexicon, where);
-    if (fits != FC_OK) return fits;
+    *where = 0;
     if (B < 0 || offsets[0] != 0 || room < 0 || room > INT32_MAX || *done < 0) return FC_EINVAL;
     const scratch s = {head, group, slot};
     for (; *done < B; ++*done) {

@@ -21,42 +21,44 @@ typedef struct {
     int64_t L;
     const int32_t *label; /* [S] */
     const int32_t *next; /* [S + 1][L] state after (state, label), row S: at the beginning; or -1 */
+    /* [S][S] or NULL: arcs from column to row, if states are labels, arcs do not move, and the state
+     * after each step is the label wherever it is possible. */
+    const double *turned;
 } fc_labelling;
 
 typedef struct {
-    int64_t Y;                /* types; 0: no penalties, and the fields below are not read */
-    int64_t K;                /* token sequences */
-    const uint8_t *starts;    /* [L + 1][L] a span starts at the second label */
-    const uint8_t *inside;    /* [L + 1][L] a span continues at the second label */
-    const int32_t *type;      /* [L] -1 for a label outside of spans */
-    const int64_t *first;     /* [N + 1] */
-    const int32_t *sequence;  /* [first[N]] */
-    const double *same;       /* [Y][Y] symmetric, finite */
-    const double *within;     /* [Y][Y] finite */
-    int32_t *whole;           /* [K][Y] scratch: spans of a sequence */
-    int32_t *part;            /* [K][Y] scratch: places of a sequence within longer spans */
+    int64_t Y;               /* types; 0: no penalties, and the fields below are not read */
+    int64_t K;               /* token sequences */
+    const uint8_t *starts;   /* [L + 1][L] a span starts at the second label */
+    const uint8_t *inside;   /* [L + 1][L] a span continues at the second label */
+    const int32_t *type;     /* [L] -1 for a label outside of spans */
+    const int64_t *first;    /* [N + 1] */
+    const int32_t *sequence; /* [first[N]] */
+    const double *same;      /* [Y][Y] symmetric, finite */
+    const double *within;    /* [Y][Y] finite */
+    int32_t *whole;          /* [K][Y] zeros, and zeros again: spans of a sequence */
+    int32_t *part; /* [K][Y] zeros, and zeros again: places of a sequence within longer spans */
     const double *incomplete; /* [Y][Y] finite */
-    int cuts;             /* 1: some incomplete[y][z] is not 0; else it and short_of are not read */
-    int32_t *short_of;    /* [K][Y] scratch: tokens that spans within its places have less */
+    int cuts; /* 1: some incomplete[y][z] is not 0; else it and short_of are not read */
+    int32_t *
+        short_of; /* [K][Y] zeros, and zeros again: tokens that spans within its places have less */
     int64_t F, V, M;      /* tables of values, values, longest span with a value; 0: no tables */
     const int32_t *table; /* [Y] which table its spans read, or -1 */
     const int32_t *value; /* [F][N][M] of the span of 1, 2, ... tokens from here on, or -1 */
     const double *differ; /* [Y] finite */
     const uint8_t *apart; /* [Y] */
-    int32_t *distinct;    /* [Y] scratch: values that its spans have */
-    int32_t *spans;       /* [V + 1][Y] scratch: spans of a value; row V counts all spans */
-    int32_t *tokens;      /* [V + 1][Y] scratch: their tokens */
-    int64_t W;            /* words that occur more than once; 0: every is not read */
-    const int32_t *word;  /* [N] number of the word, -1: it occurs once, -2: not a word */
+    int32_t *distinct;    /* [Y] zeros, and zeros again: values that its spans have */
+    int32_t
+        *spans; /* [V + 1][Y] zeros, and zeros again: spans of a value; row V counts all spans */
+    int32_t *tokens;       /* [V + 1][Y] zeros, and zeros again: their tokens */
+    int64_t W;             /* words that occur more than once; 0: every is not read */
+    const int32_t *word;   /* [N] number of the word, -1: it occurs once, -2: not a word */
     const int32_t *occurs; /* [W] */
     const double *every;   /* [Y] finite */
-    int32_t *ending;       /* [W][Y] scratch: spans whose last word it is */
-    int32_t *labelled;     /* [W][Y] scratch: places within spans */
+    int32_t *ending;       /* [W][Y] zeros, and zeros again: spans whose last word it is */
+    int32_t *labelled;     /* [W][Y] zeros, and zeros again: places within spans */
     int lowers;            /* no penalty is positive */
 } fc_agreement;
-
-/* Doubles of scratch for a document whose longest sentence has `longest` tokens. */
-int64_t fc_gibbs_work(const fc_machine *machine, const fc_labelling *lab, int64_t longest);
 
 /* Runs sweeps over a document. At temperature c, tokens are drawn from P(label | all others)^(1/c); at
  * 0 the best label is taken. In a sweep over whole sentences, each sentence is drawn from the machine
@@ -67,7 +69,9 @@ int64_t fc_gibbs_work(const fc_machine *machine, const fc_labelling *lab, int64_
  *   uniform     [sweeps][N + B]    in [0, 1): of tokens, then of sentences
  *   path        [N]       in, out  legal states
  *   score       [sweeps]  out      of the document after each sweep
- *   best        [N]       in, out  replaced if a sweep ends with a score above *best_score */
+ *   best        [N]       in, out  replaced if a sweep ends with a score above *best_score
+ *   work        NULL: nothing is done but to write how many doubles it needs to *where; path may be
+ *               NULL then */
 fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_labelling *lab,
                    const fc_agreement *agree, int64_t sweeps, const double *temperature,
                    const uint8_t *whole, const double *uniform, int32_t *path, double *score,

@@ -171,8 +171,3 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
  *   path    [n][N] out  -1 throughout a sentence that has no path */
 fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
                             const double *uniform, int32_t *path, double *work);
-
-/* Checks, for a machine of one axis, that gold states [N] are states and that the machine has an arc
-   between consecutive ones of a sentence. */
-fc_status fc_check_path(const fc_machine *machine, const fc_batch *batch, const int32_t *path,
-                        int64_t *where);

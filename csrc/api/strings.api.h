@@ -78,12 +78,9 @@ typedef struct {
     const uint8_t *text;   /* [size] */
 } fc_column;
 
-/* Number of bytes that the next function writes. FC_EINVAL: *where is a token with a bad id, a string
- * outside the text, or a negative break; both functions check this. */
-fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *columns, int64_t n_separator,
-                       const int32_t *breaks, int64_t *size, int64_t *where);
-
-/* Writes a line for each token, and breaks[n] empty lines after it. */
+/* Writes a line for each token, and breaks[n] empty lines after it: `size` bytes. Without `out`, only
+ * `size` is written. FC_EINVAL: *where is a token with a bad id, a string outside the text, a negative
+ * break, or one for which there is no room. */
 fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *columns, int64_t n_separator,
-                        const uint8_t *separator, const int32_t *breaks, int64_t size,
-                        uint8_t *out);
+                        const uint8_t *separator, const int32_t *breaks, int64_t *size,
+                        uint8_t *out, int64_t *where);

@@ -78,7 +78,3 @@ fc_status fc_best_words(const fc_lexicon *lexicon, int64_t B, const int64_t *off
 fc_status fc_build_trie(int64_t n, const int64_t *offsets, const uint8_t *text,
                         const int32_t *value, int64_t room, fc_unit *unit, uint8_t *used,
                         int64_t *stack, int64_t *size, int64_t *where);
-
-/* Finds the keys that begin a text, shortest first: lengths and values, at most `room`. */
-fc_status fc_find_prefixes(int64_t units, const fc_unit *unit, int64_t size, const uint8_t *text,
-                           int64_t room, int32_t *length, int32_t *value, int64_t *count);

@@ -377,7 +377,6 @@ class _Call:
         self.batch = ffi.new("fc_batch *", {"B": sentences, "offsets": bounds})
         self.gold = array_in(learner.gold, np.int32, (n,), "gold")
         self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
-        self.where = ffi.new("int64_t *")
         self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
 
     def parameters(self, p: Parameters) -> CData:
@@ -483,10 +482,16 @@ class Learner:
     def __post_init__(self) -> None:
         freeze(self, "offsets", "slots", "gold", "arc_slot", "label")
         _check(self)
-        call = _Call(self)
-        status = lib.fc_check_path(call.graph, call.batch, call.gold, call.where)
-        if status != lib.FC_OK:
-            raise DataError(f"the gold path leaves the topology at token {call.where[0]}")
+        _Call(self)
+        graph, gold = self.graph, self.gold.astype(np.int64)
+        wrong = (gold < 0) | (gold >= graph.n_states)
+        if graph.source is not None and graph.target is not None:
+            arcs = graph.source.astype(np.int64) * graph.n_states + graph.target
+            gone = ~np.isin(gold[:-1] * graph.n_states + gold[1:], arcs)
+            gone[self.offsets[1:-1] - 1] = False  # no arc leads from one sentence to the next
+            wrong[1:] |= gone
+        if wrong.any():
+            raise DataError(f"the gold path leaves the topology at token {wrong.argmax()}")
 
     @property
     def arc_slots(self) -> Ints:

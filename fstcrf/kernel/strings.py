@@ -290,20 +290,11 @@ def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes
         memory.append(fields)
         views.append({"count": len(offsets) - 1, "size": len(text), **fields})
     table = ffi.new("fc_column[]", views)
-    empty_lines = array_in(breaks, np.int32, (n,), "breaks")
+    lines = array_in(breaks, np.int32, (n,), "breaks")
     size, where = ffi.new("int64_t *"), ffi.new("int64_t *")
-    status = lib.fc_rows_size(n, len(columns), table, len(separator), empty_lines, size, where)
+    inputs = n, len(columns), table, len(separator), ffi.from_buffer("uint8_t[]", separator), lines
+    status = lib.fc_write_rows(*inputs, size, ffi.NULL, where)
     check(status, "joining rows: token", where[0])
     out = np.empty(size[0], dtype=np.uint8)
-    status = lib.fc_write_rows(
-        n,
-        len(columns),
-        table,
-        len(separator),
-        ffi.from_buffer("uint8_t[]", separator),
-        empty_lines,
-        size[0],
-        array_out(out),
-    )
-    check(status, "joining rows")
+    check(lib.fc_write_rows(*inputs, size, array_out(out), where), "joining rows: token", where[0])
     return out.data

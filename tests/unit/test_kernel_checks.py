@@ -213,7 +213,7 @@ def test_c_checks_for_itself() -> None:
         lib.fc_machine_marginals(*inputs, lib.FC_AUTO, *three, *three, unused, where),
         lib.fc_machine_best(*inputs, paths, unused, unused),
         lib.fc_machine_max_marginals(*inputs, *three, *three),
-        lib.fc_check_path(good, batch, paths, where),
+        lib.fc_online(good, batch, unused, 0, *three, 0, 1.0, 0, *three, *three, where),
     ]
     assert calls == [lib.FC_EINVAL] * 5
     assert where[0] == 1

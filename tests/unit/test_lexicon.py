@@ -198,11 +198,11 @@ def test_prefixes_are_the_keys_that_begin_a_text(keys: set[str], text: str) -> N
     blob, offsets = pack_strings(ordered)
     units = build_trie(offsets, blob, np.arange(len(ordered), dtype=np.int32))
     for asked in (text, *ordered[:3], "".join(ordered)):
-        lengths, values = find_prefixes(units, asked.encode())
+        found = find_prefixes(units, asked.encode())
         expected = [key for key in ordered if asked.startswith(key)]
         expected.sort(key=lambda key: len(key.encode()))
-        assert lengths.tolist() == [len(key.encode()) for key in expected]
-        assert [ordered[v] for v in values] == expected
+        assert [length for length, _ in found] == [len(key.encode()) for key in expected]
+        assert [ordered[value] for _, value in found] == expected
 
 
 @pytest.mark.parametrize("keys", [["b", "a"], ["a", "a"], ["", "a"], ["ab", "a"]])

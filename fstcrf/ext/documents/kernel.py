@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs, Ragged
+from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, GraphCall, viterbi
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
@@ -164,6 +164,14 @@ class Labelling:
         """Number of labels, L."""
         return int(self.following.shape[1])
 
+    def is_direct(self, graph: Graph) -> bool:
+        """Return whether states are labels, and follow from them wherever that is possible."""
+        if not np.array_equal(self.label, np.arange(self.n_labels)):
+            return False
+        steps = np.append(graph.score, graph.initial).reshape(self.following.shape) > -np.inf
+        direct = np.where(steps | (self.following >= 0), self.label, -1)
+        return np.array_equal(self.following, direct)
+
 
 @dataclass(slots=True, eq=False)
 class MarkovChain:
@@ -199,15 +207,19 @@ class Gibbs:
             array_in(labelling.label, np.int32, (states,), "label"),
             array_in(labelling.following, np.int32, (states + 1, labels), "following"),
         ]
-        self._labelling = ffi.new(
-            "fc_labelling *", {"L": labels, "label": memory[0], "next": memory[1]}
-        )
+        fields = {"L": labels, "label": memory[0], "next": memory[1]}
+        if not graph.per_token and labelling.is_direct(graph):
+            turned = np.ascontiguousarray(graph.score.reshape(states, states).T)
+            memory.append(array_in(turned, np.float64, turned.shape, "score"))
+            fields["turned"] = memory[2]
+        self._labelling = ffi.new("fc_labelling *", fields)
         self._memory = [memory]
         self._agreement, arrays = agreement_view(agreement, labels, int(offsets[-1]))
         self._memory.append(arrays)
-        longest = Ragged(offsets).longest
-        size = lib.fc_gibbs_work(self._call.machine, self._labelling, longest)
-        self._work = ffi.from_buffer("double[]", np.empty(size))
+        size, none = ffi.new("int64_t *"), [ffi.NULL] * 8
+        inputs = self._call.machine, self._call.batch, self._labelling, self._agreement
+        check(lib.fc_gibbs(*inputs, 0, *none, size), "gibbs", size[0])
+        self._work = ffi.from_buffer("double[]", np.empty(size[0]))
 
     @property
     def n_draws(self) -> int:

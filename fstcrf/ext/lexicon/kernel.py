@@ -79,6 +79,8 @@ class LexiconTables:
     def __post_init__(self) -> None:
         if self.matrix.ndim != 2 or self.matrix.dtype != np.int16:
             raise ShapeError("matrix is not int16 [left contexts, right contexts]")
+        if not (self.matrix.size and len(self.characters) and len(self.unknown) > 1):
+            raise ShapeError("a lexicon without contexts, characters or kinds of them")
         if len(self.first) and self.first[-1] + len(self.unknown_entries) > _MOST:
             raise TooLargeError("more than 2^31 words")
         unknown = np.array(self.unknown, dtype=np.int64)
@@ -261,22 +263,19 @@ def build_trie(offsets: Longs, text: Bytes, values: Ints) -> _Array:
     return units[: size[0]].copy()
 
 
-def find_prefixes(units: _Array, text: bytes) -> tuple[Ints, Ints]:
-    """Return byte lengths and values of the keys that begin a text, shortest first, int32 [k]."""
-    length, value = np.empty((2, max(1, len(text))), dtype=np.int32)
-    count = ffi.new("int64_t *")
-    status = lib.fc_find_prefixes(
-        len(units),
-        _structures(units, UNIT, "units", "fc_unit"),
-        len(text),
-        ffi.from_buffer("uint8_t[]", text),
-        len(length),
-        array_out(length),
-        array_out(value),
-        count,
-    )
-    check(status, "looking words up")
-    return length[: count[0]], value[: count[0]]
+def find_prefixes(units: _Array, text: bytes) -> list[tuple[int, int]]:
+    """Return byte lengths and values of the keys that begin a text, shortest first."""
+    _structures(units, UNIT, "units", "fc_unit")
+    checks, bases = units["check"], units["base"]
+    found, at = list[tuple[int, int]](), int(bases[0]) if len(units) else -1
+    for length, byte in enumerate(text, start=1):
+        place = at + byte + 1
+        if at < 0 or place >= len(units) or checks[place] != at:
+            break
+        at = int(bases[place])  # the next node; below 0: none
+        if 0 <= at < len(units) and checks[at] == at and bases[at] < 0:
+            found.append((length, -int(bases[at]) - 1))
+    return found
 
 
 def _empty_words(count: int, size: int) -> Words:

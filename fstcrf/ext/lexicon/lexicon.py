@@ -445,10 +445,10 @@ class Lexicon:
         """Return the words of all dictionaries that begin a text, shortest first."""
         data, found = text.encode(), []
         for k, one in enumerate(self.dictionaries):
-            for length, value in zip(*map(list, find_prefixes(one.units, data)), strict=True):
-                surface = data[: int(length)].decode()
-                first = self.tables.first[k] + (int(value) >> 8)
-                words = range(first, first + (int(value) & 255))
+            for length, value in find_prefixes(one.units, data):
+                surface = data[:length].decode()
+                first = self.tables.first[k] + (value >> 8)
+                words = range(first, first + (value & 255))
                 found += [Word(surface, 0, len(surface), self.feature(n), n) for n in words]
         return sorted(found, key=lambda one: one.end)
 

@@ -68,6 +68,7 @@ static void draw_labelling(fc_labelling *lab, int64_t S) {
         if (!direct && below(16) == 15) next[k] = -1;
     }
     lab->label = label, lab->next = next;
+    lab->turned = direct && below(2) ? finite_values(S * S) : NULL;
 }
 
 static void draw_agreement(fc_agreement *a, const fc_labelling *lab, int64_t N) {
@@ -84,19 +85,19 @@ static void draw_agreement(fc_agreement *a, const fc_labelling *lab, int64_t N) 
     a->first = starts(N, listed), a->sequence = indices(listed, a->K);
     a->same = finite_values(Y * Y), a->within = finite_values(Y * Y);
     a->incomplete = finite_values(Y * Y);
-    a->whole = NEW(int32_t, a->K *Y), a->part = NEW(int32_t, a->K *Y);
-    a->short_of = NEW(int32_t, a->K *Y);
+    a->whole = ZEROS(int32_t, a->K *Y), a->part = ZEROS(int32_t, a->K *Y);
+    a->short_of = ZEROS(int32_t, a->K *Y);
     int32_t *table = indices(Y, a->F + 1), *field = indices(a->F * N * a->M, a->V + 1);
     for (int64_t y = 0; y < Y; y++) table[y] = table[y] == a->F ? -1 : table[y];
     for (int64_t k = 0; k < a->F * N * a->M; k++) field[k] = field[k] == a->V ? -1 : field[k];
     a->table = table, a->value = field, a->differ = finite_values(Y), a->apart = bits(Y);
-    a->distinct = NEW(int32_t, Y), a->spans = NEW(int32_t, (a->V + 1) * Y);
-    a->tokens = NEW(int32_t, (a->V + 1) * Y);
+    a->distinct = ZEROS(int32_t, Y), a->spans = ZEROS(int32_t, (a->V + 1) * Y);
+    a->tokens = ZEROS(int32_t, (a->V + 1) * Y);
     int32_t *word = indices(N, a->W + 2);
     for (int64_t n = 0; n < N; n++)
         if (word[n] >= a->W && word[n] < a->W + 2) word[n] = (int32_t)(a->W - 1 - word[n]);
     a->word = word, a->occurs = indices(a->W, 9), a->every = finite_values(Y);
-    a->ending = NEW(int32_t, a->W *Y), a->labelled = NEW(int32_t, a->W *Y);
+    a->ending = ZEROS(int32_t, a->W *Y), a->labelled = ZEROS(int32_t, a->W *Y);
     a->lowers = 1;
     for (int64_t i = 0; i < Y * Y; i++)
         a->lowers &= !(a->same[i] > 0.0 || a->within[i] > 0.0 || a->incomplete[i] > 0.0);
@@ -119,10 +120,15 @@ void gibbs(void) {
         temperature[k] = below(4) ? (double)below(9) / 4.0 : value();
     int32_t *path = indices(N, S), *best = NEW(int32_t, N);
     memcpy(best, path, (size_t)N * sizeof *best);
-    const fc_status status = fc_gibbs(
-        &m, &given, &lab, &agree, sweeps, temperature, bits(sweeps),
-        uniform(sweeps * (N + given.B)), path, NEW(double, sweeps), best, &best_score,
-        NEW(double, fc_gibbs_work(&m, &lab, longest_sentence(given.B, given.offsets))), &where);
+    const uint8_t *whole = bits(sweeps);
+    const double *numbers = uniform(sweeps * (N + given.B));
+    double *score = NEW(double, sweeps), *work = NULL;
+    fc_status status = FC_OK;
+    for (int64_t turn = 0; turn < 2 && status == FC_OK; turn++) {
+        status = fc_gibbs(&m, &given, &lab, &agree, sweeps, temperature, whole, numbers, path,
+                          score, best, &best_score, work, &where);
+        if (status == FC_OK && work == NULL) work = NEW(double, where);
+    }
     for (int64_t n = 0; status == FC_OK && n < N; n++)
         must(path[n] >= 0 && path[n] < S && best[n] >= 0 && best[n] < S, "no states");
 }

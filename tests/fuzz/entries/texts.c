@@ -137,9 +137,12 @@ void lines(void) {
     const int64_t asked = below(6), *begins = starts(asked, asked < size ? asked : size);
     fc_find_strings(&strings[0], asked, begins, text, size, NEW(int64_t, asked));
     int64_t bytes = 0, where = 0;
-    must(fc_rows_size(r.tokens, C, column, 1, breaks, &bytes, &where) == FC_OK, "no rows");
-    fc_write_rows(r.tokens, C, column, 1, (const uint8_t *)"\t", breaks, bytes,
-                  NEW(uint8_t, bytes));
+    const uint8_t *tab = (const uint8_t *)"\t";
+    must(fc_write_rows(r.tokens, C, column, 1, tab, breaks, &bytes, NULL, &where) == FC_OK,
+         "no rows");
+    uint8_t *out = NEW(uint8_t, bytes);
+    must(fc_write_rows(r.tokens, C, column, 1, tab, breaks, &bytes, out, &where) == FC_OK,
+         "other rows");
 }
 
 void words(void) {
@@ -214,8 +217,7 @@ void words(void) {
     memcpy(text, data, (size_t)bytes);
     for (int64_t i = 0; i <= bytes; i++) boundary[i] = bytes ? text[i % bytes] % 11 == 0 : 0;
     const uint8_t *limits = bytes & 1 ? boundary : NULL;
-    int32_t *length = NEW(int32_t, bytes), *found = NEW(int32_t, bytes);
-    fc_find_prefixes(size, own, bytes, text, bytes, length, found, &count);
+    int32_t *found = NEW(int32_t, bytes);
     fc_word *word = NEW(fc_word, room_words);
     fc_find_words(&lexicon, bytes, text, limits, room_words, word, NEW(int32_t, bytes + 1), &count,
                   &last, &where);
