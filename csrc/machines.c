@@ -435,8 +435,6 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
     return FC_OK;
 }
 
-/* --- One sentence ----------------------------------------------------------------------------- */
-
 _Static_assert(sizeof(tensor) <= FC_HEAD * sizeof(double), "the memory of a sentence has its tensors");
 
 /* The tensor of paths or of sums, with the tables of the machine. */
@@ -447,15 +445,6 @@ static tensor *kept_tensor(fc_sentence *s, int sums) {
     s->loaded[sums] = 1;
     m->forgets = !sums;
     return m;
-}
-
-static void rank(fc_sentence *s, tensor *m, int64_t N) {
-    double top;
-    queue h;
-    lay_out_queue(&h, m, s->n, N, s->queue);
-    h.within = s->within, h.floor = FC_NEVER, h.stamp = 1, s->count = 0;
-    if (backward(m, MAX_PLUS, 0, N, &top) == DONE)
-        s->count = walk_nbest(m, &h, 0, N, s->n, N, s->ranked, s->score);
 }
 
 fc_status fc_ask_sentence(fc_sentence *s, int64_t N, int64_t n_index, const int64_t *indptr,
@@ -475,7 +464,6 @@ fc_status fc_ask_sentence(fc_sentence *s, int64_t N, int64_t n_index, const int6
     outcome sums = DONE;
     if (wanted & FC_PATH)
         best_alone(kept_tensor(s, 0), 0, N, s->path, s->total, (int32_t *)(s->work[0] + FC_HEAD));
-    if (wanted & FC_RANKED) rank(s, kept_tensor(s, 0), N);
     if (wanted & FC_POSTERIOR)
         sums = sentence_marginals(kept_tensor(s, 1), 0, N, FC_AUTO, s->total + 1, &out);
     else if (wanted & FC_LOG_Z)

@@ -266,12 +266,12 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     if not all(is_short(stage.tagger.index, read) for stage in stages):
         return None
     rows = [stage.sentence_rows(read) for stage in stages]
-    found = _best_labels([*zip(rows, graphs, strict=True)])
-    if found is None:
+    paths = _best_labels([*zip(rows, graphs, strict=True)])
+    if paths is None:
         return None
     labels = {
         stage.tagger.tape: [stage.tagger.labels[i] for i in path]
-        for stage, path in zip(stages, found, strict=True)
+        for stage, path in zip(stages, paths, strict=True)
     }
     return tuple(labels[tape] for tape in composition.tapes)
 

@@ -14,9 +14,10 @@ Unlike a beam search, the search drops a prefix only if its upper bound shows th
 Unlike A*, it expands many prefixes at once: the best 16 labellings of the first tape of all open
 sentences, then 128, 1024, ... within the budget, and fewer of a later tape for each prefix. A
 prefix of several tapes is a node of the *frontier*, with the number of labellings of the next tape
-already expanded, and the upper bound of the others. The next tagger rescores the tokens at which a prefix differs from the cascade
-(`taggers/prefixes.py`). A prefix of all tapes but the last is first scored with its best labels of
-the last tape. The search computes n of them only if this score is among the n best.
+already expanded, and the upper bound of the others. The next tagger rescores the tokens at which a
+prefix differs from the cascade (`taggers/prefixes.py`). A prefix of all tapes but the last is first
+scored with its best labels of the last tape. The search computes n of them only if this score is
+among the n best.
 
 Hard rules over several tapes (`Stage.hard`) make a stage slow, since its machine is then a product.
 So the search first runs without them. If all n best labellings of a sentence obey the rules, they

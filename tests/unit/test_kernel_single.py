@@ -126,16 +126,6 @@ def as_bytes(rows: list[int]) -> bytes:
     return np.array(rows, dtype=np.int32).tobytes()
 
 
-def test_long_sentences_have_a_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, graph, rng = parts(2, 3)
-    indptr = np.arange(301)
-    rows = indptr, rng.integers(51, size=300).astype(np.int32), None
-    wanted = SentenceGraph(table, graph).nbest(rows, 4, np.inf)
-    monkeypatch.setattr("fstcrf.kernel.single.MOST_ALONE", 100)
-    found = SentenceGraph(table, graph).nbest(rows, 4, np.inf)
-    assert (found[0], found[1].tolist(), found[2]) == (wanted[0], wanted[1].tolist(), wanted[2])
-
-
 def test_threads_that_ask_at_once_have_a_memory_each() -> None:
     table, graph, rng = parts(1, 3)
     single = SentenceGraph(table, graph)
