@@ -60,7 +60,9 @@ class SentenceGraph:
     def labels(self, sentence: SentenceRows) -> list[int]:
         """Return the best path of a sentence, as `viterbi` of its `potentials`, in less time."""
         path: list[int] = _unpack(self._run(sentence, _PATH).path, len(sentence[0]) - 1)
-        return path[::-1] if self._mirrored else path
+        if self._mirrored:
+            path.reverse()
+        return path
 
     def best(self, sentence: SentenceRows) -> tuple[list[int], float, float]:
         """Return the best path of a sentence, its score and log Z."""
