@@ -69,9 +69,9 @@ void rows(void) {
     if (fc_check_machine(&machine, &where) != FC_OK) return;
     fc_sentence s = {.machine = &machine, .packed = &packed, .room = N};
     s.node = (double *)(uintptr_t)factor.value, s.path = NEW(int32_t, N);
-    for (int k = 0; k < 2; k++)
-        s.work[k] = NEW(double, FC_HEAD + fc_machine_work(&machine, 1, N));
     s.posterior = NEW(double, N *S + W);
+    const int64_t work = FC_HEAD + fc_machine_work(&machine, 1, N);
+    s.work[0] = NEW(double, work), s.work[1] = NEW(double, work);
     for (int k = 0; k < 2; k++)
         fc_ask_sentence(&s, N, entries, indptr, index, x, below(8), (int)below(2));
 }
