@@ -71,9 +71,9 @@ fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *in
 
 /* --- One sentence --------------------------------------------------------------------------------- */
 typedef struct {
-    const fc_machine *machine; /* of one axis; its only factor has the values `node` */
+    const fc_machine *machine; /* one axis, and one factor: `node` */
     const fc_packed *packed;
-    int64_t room, loaded[2]; /* tokens that there is memory for; 0, as the tables stay for later calls */
+    int64_t room, loaded[2]; /* largest N; 0 in the first call: later calls find the tables in `work` */
     double *node;            /* [room][S] sums of rows */
     double *work[2];         /* for paths and for sums: FC_HEAD and fc_machine_work */
     double *posterior;       /* [room][S], W or more */
