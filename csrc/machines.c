@@ -514,15 +514,6 @@ static tensor *kept_tensor(fc_sentence *s, int sums) {
     return m;
 }
 
-static void rank(fc_sentence *s, tensor *m, int64_t N) {
-    double top;
-    queue h;
-    lay_out_queue(&h, m, s->n, N, s->queue);
-    h.within = s->within, h.floor = FC_NEVER, h.stamp = 1, s->count = 0;
-    if (backward(m, MAX_PLUS, 0, N, &top) == DONE)
-        s->count = walk_nbest(m, &h, 0, N, s->n, N, s->ranked, s->score);
-}
-
 fc_status fc_ask_sentence(fc_sentence *s, int64_t N, int64_t n_index, const int64_t *indptr,
                           const int32_t *index, const float *value, int64_t wanted, int reversed) {
     const fc_machine *machine = s->machine;
@@ -544,7 +535,6 @@ fc_status fc_ask_sentence(fc_sentence *s, int64_t N, int64_t n_index, const int6
         backward(m, MAX_PLUS, 0, N, &top);
         s->total[0] = walk_best(m, 0, N, s->path, (int32_t *)(s->work[0] + FC_HEAD));
     }
-    if (wanted & FC_RANKED) rank(s, kept_tensor(s, 0), N);
     if (wanted & FC_POSTERIOR)
         sums = sentence_marginals(kept_tensor(s, 1), 0, N, FC_AUTO, s->total + 1, &out);
     else if (wanted & FC_LOG_Z)

@@ -50,7 +50,6 @@ class _Lib:
     FC_PATH: int
     FC_LOG_Z: int
     FC_POSTERIOR: int
-    FC_RANKED: int
     FC_HEAD: int
     FC_EVERY: int
     FC_FIRST: int

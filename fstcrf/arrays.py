@@ -42,7 +42,7 @@ class Ragged:
         """Return rows of these lengths, [B]."""
         sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
         offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(sizes, dtype=np.int64, out=offsets[1:])
+        sizes.cumsum(dtype=np.int64, out=offsets[1:])
         return cls(offsets)
 
     @classmethod
@@ -74,7 +74,7 @@ class Ragged:
 
     def repeat(self, values: NDArray[_T]) -> NDArray[_T]:
         """Return for each entry the value of its row: [B, ...] becomes [N, ...]."""
-        return np.repeat(values, self.lengths, axis=0)
+        return values.repeat(self.lengths, axis=0)
 
     def rows(self) -> Longs:
         """Return the row of each entry, int64 [N]."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from _thread import RLock  # without a function of Python around it
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial, wraps  # noqa: TID251 (made_once is one)
-from threading import RLock
 from types import MappingProxyType, ModuleType
 from typing import Any, Self, TypeVar, cast, overload
 from weakref import WeakSet

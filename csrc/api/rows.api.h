@@ -60,30 +60,22 @@ fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *in
                            const int32_t *index, const float *value, int64_t S, int reversed,
                            double *out, double *sum);
 
-/* --- One sentence ---------------------------------------------------------------------------------
- *
- * A sentence whose potentials are sums of packed rows: memory for one with up to `room` tokens. The
- * tables of its machine, which has one axis, stay there for the next sentence. */
+/* --- One sentence --------------------------------------------------------------------------------- */
 typedef struct {
-    const fc_machine *machine; /* its only factor has the values `node` */
+    const fc_machine *machine; /* one axis, and one factor: `node` */
     const fc_packed *packed;
-    int64_t room, loaded[2]; /* tokens; 0 */
-    double *node;            /* [room][S] */
-    double *work[2];         /* for paths and for sums: fc_machine_work, and FC_HEAD */
+    int64_t room, loaded[2]; /* largest N; 0 in the first call: later calls find the tables in `work` */
+    double *node;            /* [room][S] sums of rows */
+    double *work[2];         /* for paths and for sums: FC_HEAD and fc_machine_work */
     double *posterior;       /* [room][S], W or more */
     int32_t *path;           /* [room] */
     double total[2];         /* score of the path; log Z */
     int64_t where;           /* as of fc_check_rows */
-    int64_t n, count;        /* of n best paths, as of fc_machine_nbest; the caller sets the others */
-    double within, *score, *queue;
-    int32_t *ranked;
 } fc_sentence;
 
-typedef enum { FC_PATH = 1, FC_LOG_Z = 2, FC_POSTERIOR = 4, FC_RANKED = 8, FC_HEAD = 512 } fc_wanted;
+typedef enum { FC_PATH = 1, FC_LOG_Z = 2, FC_POSTERIOR = 4, FC_HEAD = 512 } fc_wanted;
 
-/* fc_check_rows, fc_gather_packed, and what is wanted of paths and sums, as of their own functions.
- *   wanted     a sum of fc_wanted
- *   reversed   1: the potentials and all results have the tokens from the last to the first
- * FC_ENUMERIC: a potential is invalid. */
+/* fc_check_rows, fc_gather_packed, and what is wanted of paths and sums, a sum of fc_wanted. If it is
+ * `reversed`, tokens are from the last to the first. FC_ENUMERIC: a potential is invalid. */
 fc_status fc_ask_sentence(fc_sentence *sentence, int64_t N, int64_t n_index, const int64_t *indptr,
                           const int32_t *index, const float *value, int64_t wanted, int reversed);

@@ -32,7 +32,7 @@ from fstcrf.text.corpus.columns import WidthError
 from fstcrf.text.corpus.conllu import CONLLU, JOINED, check_features
 from fstcrf.text.corpus.items import ATTRIBUTES, item_of
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.text.features.reader import reads_documents, with_surroundings
+from fstcrf.text.features.reader import with_surroundings
 from fstcrf.text.lines import text_fields, text_lines
 
 _LONG = 5_000
@@ -257,7 +257,7 @@ def model_input(
     fills = _fills(model, source, fill) if source.conllu else ()
     if fill is not None and not source.conllu:
         raise click.UsageError("--fill is for CoNLL-U: other files get new columns of labels")
-    return replace(source, wide=tuple(filter(reads_documents, templates)), fills=fills)
+    return replace(source, wide=tuple(t for t in templates if t.reads_documents), fills=fills)
 
 
 def _fills(model: Model, source: InputFile, asked: str | None) -> tuple[tuple[str, str], ...]:

@@ -95,9 +95,11 @@ def array_in(
     array as half as many float64 values.
     """
     wanted = _DTYPES.get(dtype) or np.dtype(dtype)
-    # One look at the flags suffices for most arrays: contiguous, aligned and writable.
-    if array.dtype is wanted and array.shape == shape and array.flags.carray:
-        return ffi.from_buffer(_POINTER[wanted], array)
+    if array.dtype is wanted and array.shape == shape:
+        flags = array.flags
+        # One look at the flags suffices for most arrays: contiguous, aligned and writable.
+        if flags.carray or (flags.c_contiguous and flags.aligned and not writable):
+            return ffi.from_buffer(_POINTER[wanted], array)
     return _pointer(array, wanted, shape, name, writable=writable)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Ints, Longs, Ragged, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.native import ENTRY, SLOT, array_in, array_out, check, ffi, freeze, lib
-from fstcrf.lazy import made_once
+from fstcrf.lazy import given_state, made_once
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData, View
@@ -180,7 +180,7 @@ class SparseRows:
 _PER_ENTRY = 16  # columns of a padded row that cost as much as one more entry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class PackedTable:
     """A table [R, W]: rows with many weights padded, the others as lists of entries.
 
@@ -247,16 +247,21 @@ class PackedTable:
         lists = ~np.where(count > 0, ends - count + 1, 0)
         return cls(np.where(full, number, lists).astype(np.int32), table, entries)
 
-    def view(self) -> tuple[CData, dict[str, CData]]:
-        """Return the C view of the table, and the memory it points into."""
-        fields = {
+    @made_once
+    def view(self) -> CData:
+        """The C view of the table."""
+        arrays: dict[str, object] = {
             "place": array_in(self.place, np.int32, self.place.shape, "place"),
             "table": array_in(self.table, np.float64, self.table.shape, "table"),
             "entry": array_in(self.entries, ENTRY, self.entries.shape, "entries"),
         }
         sizes = {"R": len(self.place), "W": self.table.shape[1]}
         counts = {"rows": len(self.table), "entries": len(self.entries)}
-        return ffi.new("fc_packed *", {**sizes, **counts, **fields}), fields
+        return ffi.new("fc_packed *", {**sizes, **counts, **arrays})
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the arrays."""
+        return given_state(self)
 
     def sum_rows(self, rows: SparseRows, width: int) -> Floats:
         """Return the weighted sums of rows of the table, in its first columns.
@@ -274,11 +279,10 @@ class PackedTable:
         n, full = len(rows), self.table.shape[1]
         if rows.n_columns != len(self.place):
             raise ShapeError(f"rows over {rows.n_columns} columns, a table of {len(self.place)}")
-        packed, _memory = self.view()
         out, scratch, value = np.empty((n, width)), np.empty(full), rows.value
         status = lib.fc_gather_packed(
             n,
-            packed,
+            self.view,
             array_in(rows.indptr, np.int64, (n + 1,), "indptr"),
             array_in(rows.index, np.int32, rows.index.shape, "index"),
             ffi.NULL if value is None else array_in(value, np.float32, value.shape, "value"),

@@ -51,17 +51,18 @@ class SentenceGraph:
         self._states = graph.n_states
         if graph.per_token or self._states > self._width:
             raise ShapeError(f"shared arcs of at most {self._width} states are expected")
-        self._packed, weights = table.view()
-        self._machine, scores = graph_view(graph)
+        self._packed, (self._machine, scores) = table.view, graph_view(graph)
         self._machine.factors = 1
-        self._tables = weights, scores  # memory that the structures point into
+        self._tables = table, scores  # memory that the structures point into
         self._mirrored = mirrored
         self._kept = local()  # memory of each thread
 
     def labels(self, sentence: SentenceRows) -> list[int]:
         """Return the best path of a sentence, as `viterbi` of its `potentials`, in less time."""
         path: list[int] = _unpack(self._run(sentence, _PATH).path, len(sentence[0]) - 1)
-        return path[::-1] if self._mirrored else path
+        if self._mirrored:
+            path.reverse()
+        return path
 
     def best(self, sentence: SentenceRows) -> tuple[list[int], float, float]:
         """Return the best path of a sentence, its score and log Z."""
@@ -75,14 +76,17 @@ class SentenceGraph:
 
         Paths that score at least `within` less than the best one are left out: there may be fewer.
         """
-        tokens = len(sentence[0]) - 1
-        scratch, path = self._memory(tokens), np.empty((n, tokens), dtype=np.int32)
-        queue = np.empty(lib.fc_queue_size(self._machine, n, tokens))
-        view, score = scratch.view, ffi.new("double[]", n)
-        view.n, view.within, view.score = n, within, score
-        view.ranked, view.queue = array_out(path), array_out(queue)
-        self._run(sentence, lib.FC_RANKED | lib.FC_LOG_Z, scratch)
-        return _unpack(score, view.count), path, view.total[1]
+        view, tokens = self._run(sentence, lib.FC_LOG_Z).view, len(sentence[0]) - 1
+        machine, path = view.machine, np.empty((n, tokens), dtype=np.int32)
+        score, count = np.empty(n), ffi.new("int64_t *")
+        work = np.empty(lib.fc_machine_work(machine, 1, tokens))
+        queue = np.empty(lib.fc_queue_size(machine, n, tokens))
+        status = lib.fc_machine_nbest(
+            *(machine, 1, ffi.new("int64_t[2]", [0, tokens]), n, _NULL, within),
+            *(array_out(path), array_out(score), count, array_out(work), array_out(queue)),
+        )
+        check(status, "n best paths")
+        return score[: count[0]].tolist(), path, view.total[1]
 
     def posterior(self, sentence: SentenceRows) -> tuple[float, list[list[float]]]:
         """Return log Z of a sentence, and the probability of each state at each token."""
@@ -99,14 +103,14 @@ class SentenceGraph:
         flat = _unpack(numbers, (len(sentence[0]) - 1) * states)
         return [flat[i : i + states] for i in range(0, len(flat), states)]
 
-    def _run(self, sentence: SentenceRows, wanted: int, own: _Scratch | None = None) -> _Scratch:
+    def _run(self, sentence: SentenceRows, wanted: int) -> _Scratch:
         """Return memory of this thread with the results for a sentence."""
         bounds, rows, value = sentence
         tokens, index = len(bounds) - 1, _from_buffer(_INTS, rows)
-        kept: _Scratch = getattr(self._kept, "scratch", _NONE)
-        scratch, size = own or kept, len(index)
+        scratch: _Scratch = getattr(self._kept, "scratch", _NONE)
         if scratch.room < tokens:
             scratch = self._memory(tokens)
+        size = len(index)
         starts: object = bounds
         if not isinstance(bounds, list):
             starts = array_in(bounds, np.int64, bounds.shape, "indptr")
@@ -128,10 +132,7 @@ class SentenceGraph:
         return scratch
 
     def _memory(self, tokens: int) -> _Scratch:
-        """Return this thread's memory for sentences of up to this number of tokens, or more."""
-        kept: _Scratch = getattr(self._kept, "scratch", _NONE)
-        if kept.room >= tokens:
-            return kept
+        """Return memory for sentences of up to this number of tokens, or more."""
         room, states = 1 << max(4, (tokens - 1).bit_length()), self._states
         machine = ffi.new("fc_machine *", self._machine[0])
         node, path = ffi.new("double[]", room * states), ffi.new("int32_t[]", room)

@@ -34,7 +34,6 @@ from fstcrf.taggers.component import (
 from fstcrf.taggers.potentials import Binding, bind, check_closed
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
-from fstcrf.text.features.reader import reads_documents
 from fstcrf.text.features.template import tape_column
 
 if TYPE_CHECKING:
@@ -310,7 +309,7 @@ class Stage(Component):
         reads = self.depends_on_earlier or not self.earlier
         if not (self.rescorable and reads) or self.conjuncts or self.legal is not self.plain:
             return None
-        if not isinstance(index, FeatureIndex) or reads_documents(index.templates):
+        if not isinstance(index, FeatureIndex) or index.templates.reads_documents:
             return None
         return weights.dense_sentence_graph
 

@@ -64,10 +64,9 @@ def test_a_sentence_without_tokens() -> None:
 def test_bad_input() -> None:
     table, graph, _ = parts(0, 3)
     single = SentenceGraph(table, graph)
-    with pytest.raises(ShapeError, match="51 attributes"):
-        single.potentials((np.array([0, 1]), np.array([51], dtype=np.int32), None))
-    with pytest.raises(ShapeError, match="51 attributes"):
-        single.potentials((np.array([0, 1]), np.array([1]), None))
+    for index in (np.array([51], dtype=np.int32), np.array([1])):
+        with pytest.raises(ShapeError, match="51 attributes"):
+            single.potentials((np.array([0, 1]), index, None))
     with pytest.raises(ShapeError, match="indptr"):
         single.potentials((np.array([0, 1], dtype=np.int32), b"", None))
     ends = np.zeros(9)
@@ -97,9 +96,9 @@ def test_ties_of_a_mirrored_graph_are_decided_from_the_last_token() -> None:
     table = kernel.PackedTable.from_cells(1, 8, np.zeros(0, dtype=np.int64), np.zeros(0))
     ends, score = np.zeros(2), np.array([0.0, 1.0, 1.0, 0.0])  # a label follows the other one
     graph = kernel.Graph(ends, ends, score)
-    assert SentenceGraph(table, graph).labels(([0, 0, 0], b"", None)) == [0, 1]
-    mirrored = SentenceGraph(table, graph, mirrored=True)
-    assert mirrored.labels(([0, 0, 0], b"", None)) == [1, 0]
+    for mirrored, path in ((False, [0, 1]), (True, [1, 0])):
+        graphs = SentenceGraph(table, graph, mirrored=mirrored)
+        assert graphs.labels(([0, 0, 0], b"", None)) == path
 
 
 def test_bad_rows() -> None:
@@ -124,16 +123,6 @@ def test_bad_rows() -> None:
 
 def as_bytes(rows: list[int]) -> bytes:
     return np.array(rows, dtype=np.int32).tobytes()
-
-
-def test_long_sentences_have_a_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, graph, rng = parts(2, 3)
-    indptr = np.arange(301)
-    rows = indptr, rng.integers(51, size=300).astype(np.int32), None
-    wanted = SentenceGraph(table, graph).nbest(rows, 4, np.inf)
-    monkeypatch.setattr("fstcrf.kernel.single.MOST_ALONE", 100)
-    found = SentenceGraph(table, graph).nbest(rows, 4, np.inf)
-    assert (found[0], found[1].tolist(), found[2]) == (wanted[0], wanted[1].tolist(), wanted[2])
 
 
 def test_threads_that_ask_at_once_have_a_memory_each() -> None:

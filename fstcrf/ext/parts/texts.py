@@ -42,7 +42,6 @@ from fstcrf.text.features.reader import (
     Reader,
     families,
     padding,
-    reads_documents,
     remembered,
     sources,
     without_unused,
@@ -372,7 +371,7 @@ def gathered(
     weights : float64 [S], optional
         Of sentences.
     """
-    if reads_documents(templates):
+    if templates.reads_documents:
         raise OptionError(
             "templates with %d read other sentences, but parts of a text cut "
             "documents: train in one process"

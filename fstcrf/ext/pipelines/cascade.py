@@ -158,7 +158,7 @@ def _hard(question: _Question, tagger: CRF | JointCRF, sentences: Data, n: int) 
         forced=evidence.forced.get(tape),
         bias=evidence.bias.get(tape),
         tapes=None,
-        probabilities=question.request.probabilities or isinstance(tagger, JointCRF),
+        probabilities=question.request.scores,
     )
     try:
         answer = tagger._decode(request)
@@ -231,17 +231,17 @@ def _joined(question: _Question, steps: dict[str, _Step], ids: dict[str, Ints]) 
     """Return the paths of the tapes shown, for all sentences."""
     last, n = list(steps)[-1], question.request.n
     tapes = question.request.tapes or question.composition.tapes
-    size = len(steps[last].answer)
+    size, scored = len(steps[last].answer), question.request.scores
     logs, dead = np.zeros((size, n)), np.zeros(size, dtype=bool)
     proven = np.ones((size, n), dtype=bool)
     logs[:, 1:] = -np.inf
     for tape, step in steps.items():
         shape = size, step.answer.n
-        chances = step.answer.probabilities.reshape(shape)
         alive = step.answer.scores.reshape(shape) > -np.inf
         proven &= step.answer.exact.reshape(shape) | ~alive
         dead |= ~alive[:, 0]
         if tape in tapes:
+            chances: Any = step.answer.probabilities.reshape(shape) if scored else 1.0
             log_p = np.where(alive, np.log(np.maximum(chances, _LEAST)), -np.inf)
             logs = logs[:, :1] + log_p if tape == last else logs + log_p[:, :1]
     logs[dead] = -np.inf

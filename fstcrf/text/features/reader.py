@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, Singles
 from fstcrf.errors import DataError, TemplateError
+from fstcrf.lazy import made_once
 from fstcrf.text.corpus.corpus import Column, Corpus
 from fstcrf.text.features.derive import Plain, Source, is_multiple, root, strings_of
 from fstcrf.text.features.design import Block
@@ -47,11 +48,6 @@ def is_surrounding(column: str) -> bool:
     return column.startswith("%d[")
 
 
-def reads_documents(templates: TemplateSet) -> bool:
-    """Return whether a template reads past the ends of a sentence."""
-    return any(macro.document for template in templates for macro in template.macros)
-
-
 def with_surroundings(corpus: Corpus, templates: TemplateSet) -> Corpus:
     """Return a corpus with added columns of the strings that templates read around tokens.
 
@@ -64,7 +60,7 @@ def with_surroundings(corpus: Corpus, templates: TemplateSet) -> Corpus:
     templates : TemplateSet
         Templates over missing columns add no column.
     """
-    if not reads_documents(templates):
+    if not templates.reads_documents:
         return corpus
     columns = dict(corpus.columns)
     document: Longs | None = None
@@ -323,15 +319,22 @@ class Reader:
         self.corpus = corpus
         self.n_tokens = corpus.n_tokens
         self.reach = reach
-        lengths = Ragged(corpus.offsets).lengths
-        places = np.arange(self.n_tokens, dtype=np.int64)
-        self._before = (places - np.repeat(corpus.offsets[:-1], lengths)).astype(np.int32)
-        self._after = (np.repeat(corpus.offsets[1:], lengths) - 1 - places).astype(np.int32)
         self._columns: dict[str, Column] = {}
         self._made: dict[Source, list[list[str]]] = {}
         self._local: dict[tuple[str, Position], OffsetColumn] = {}
         # Strings around tokens in the document: local numbers; -2 - k for the k-th pad.
         self._surroundings: dict[tuple[str, int], Ints] = {}
+
+    @made_once
+    def _before(self) -> Ints:
+        """Number of tokens before each token in its sentence."""
+        return Ragged(self.corpus.offsets).ranges().astype(np.int32)
+
+    @made_once
+    def _after(self) -> Ints:
+        """Number of tokens after each token in its sentence."""
+        rows = Ragged(self.corpus.offsets)
+        return (rows.repeat(rows.lengths) - 1 - rows.ranges()).astype(np.int32)
 
     def column(self, name: str) -> Column:
         """Return a column restricted to strings that occur at tokens or around them."""

@@ -219,8 +219,12 @@ class TemplateSet:
     templates: tuple[Template, ...] = ()
     has_transitions: bool = False
     source: str | None = field(default=None, compare=False)
+    reads_documents: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether a template reads past the ends of a sentence."""
 
     def __post_init__(self) -> None:
+        document = any(macro.document for template in self.templates for macro in template.macros)
+        object.__setattr__(self, "reads_documents", document)
         seen: dict[Template, Template] = {}
         for template in self.templates:
             if template in seen:

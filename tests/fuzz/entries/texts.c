@@ -68,14 +68,13 @@ void rows(void) {
     const fc_machine machine = {.axes = 1, .factors = 1, .outer = 1, .S = S, .axis = &axis,
                                 .factor = &factor, .initial = values(S), .final = values(S)};
     if (fc_check_machine(&machine, &where) != FC_OK) return;
-    fc_sentence s = {.machine = &machine, .packed = &packed, .room = N, .n = 1 + below(3)};
-    s.node = (double *)(uintptr_t)factor.value, s.within = 2.0, s.path = NEW(int32_t, N);
+    fc_sentence s = {.machine = &machine, .packed = &packed, .room = N};
+    s.node = (double *)(uintptr_t)factor.value, s.path = NEW(int32_t, N);
+    s.posterior = NEW(double, N *S + W);
+    const int64_t work = FC_HEAD + fc_machine_work(&machine, 1, N);
+    s.work[0] = NEW(double, work), s.work[1] = NEW(double, work);
     for (int k = 0; k < 2; k++)
-        s.work[k] = NEW(double, FC_HEAD + fc_machine_work(&machine, 1, N));
-    s.posterior = NEW(double, N *S + W), s.score = NEW(double, s.n);
-    s.ranked = NEW(int32_t, s.n *N), s.queue = NEW(double, fc_queue_size(&machine, s.n, N));
-    for (int k = 0; k < 2; k++)
-        fc_ask_sentence(&s, N, entries, indptr, index, x, below(16), (int)below(2));
+        fc_ask_sentence(&s, N, entries, indptr, index, x, below(8), (int)below(2));
 }
 
 /* --- Texts

@@ -243,19 +243,18 @@ class Found:
     A tagger keeps the probabilities of their labels here.
     """
 
-    __slots__ = ("bounds", "posterior", "rows", "sentence", "values")
-
     sentence: SentenceRows  # all of it, once it has been read
+    posterior: tuple[float, list[list[float]]] | None = None
+    values: dict[int, float] | None = None  # by the place of the row
 
     def __init__(self) -> None:
-        self.posterior: tuple[float, list[list[float]]] | None = None
         self.rows: list[bytes] = []
-        self.values: dict[int, float] = {}
         self.bounds = [0]
 
     def add(self, row: bytes, value: float) -> None:
         """Append a row of the present token."""
         if value != 1:
+            self.values = self.values or {}
             self.values[len(self.rows)] = value
         self.rows.append(row)
 
@@ -298,16 +297,29 @@ class Lookup:
                 bounds.append(len(rows))
             tokens = ()
         for item in tokens if type(tokens) is list else _tokens_of(tokens):
-            try:
-                if isinstance(item, dict):
-                    self._dict(item, root, found)
-                else:
-                    self._other(item, found)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise ItemError(str(error), token=len(bounds) - 1) from None
+            try:  # the usual case, without a call
+                remembered = (
+                    root.flat and type(item) is dict and [*map(root.recalled, item.items())]
+                )
+            except (KeyError, TypeError):  # a new pair, or a value that is not remembered
+                remembered = False
+            if remembered:
+                rows += remembered
+            else:
+                self._item(item, found)
             bounds.append(len(rows))
         found.sentence = bounds, b"".join(rows), found.weights if found.values else None
         return found
+
+    def _item(self, item: Any, found: Found) -> None:
+        """Add the attributes of a token."""
+        try:
+            if isinstance(item, dict):
+                self._dict(item, self._root, found)
+            else:
+                self._other(item, found)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ItemError(str(error), token=len(found.bounds) - 1) from None
 
     def _names(self, names: list[str], values: list[float] | None, found: Found) -> None:
         if values is None:
