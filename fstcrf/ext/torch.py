@@ -237,8 +237,9 @@ class CRFLayer(Module):
         own = self._tensors(emissions)
         scores = self._read(own, lengths, mask)
         gold = self._tags(tags, scores[0])
-        if lengths is None and mask is None:
-            self._tell_of_padding(tags)
+        if lengths is None and mask is None and isinstance(gold, list):
+            if any((one[:, -1:] < 0).any() for one in gold):
+                self._tell_of_padding(tags)
         tensors = (*own, *self._parameters_in_order())
         found: Tensor = _NegativeLogLikelihood.apply(self, scores, gold, len(own), *tensors)
         return found
@@ -382,7 +383,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         )
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(*_gradients(layer, found, tensors), *tensors)
-        return torch.tensor(found.loss.sum(), dtype=_wide(tensors[:heads]))
+        return torch.tensor(float(found.loss.sum()), dtype=_wide(tensors[:heads]))
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:  # type: ignore[override]

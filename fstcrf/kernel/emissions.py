@@ -424,7 +424,11 @@ class _Sums:
         self.log_z = np.empty(size)
         self.left = np.zeros(size, dtype=np.uint8) if left is None else left.astype(np.uint8)
         none = np.empty((0, 0, 0), dtype=rows.rows.dtype) if node is None else node
-        self.node = np.zeros(shape, dtype=rows.rows.dtype) if posteriors else none
+        if posteriors:  # the kernel writes each row of a token
+            padding = rows.padded and bool((rows.lengths < rows.width).any())
+            self.node = (np.zeros if padding else np.empty)(shape, dtype=rows.rows.dtype)
+        else:
+            self.node = none
         self.start, self.stride = place * rows.n_labels, rows.n_labels
 
     def view(self, part: Floats | None) -> tuple[CData, Floats | None]:
