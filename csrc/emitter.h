@@ -11,8 +11,17 @@ typedef REAL NAMED(vec)
     __attribute__((vector_size(W * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 typedef INTEGER NAMED(mask)
     __attribute__((vector_size(W * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+#if defined(__AVX512F__) /* others convert them one by one */
+typedef int8_t NAMED(back);
+#else
+typedef INTEGER NAMED(back);
+#endif
+typedef NAMED(back) NAMED(backs)
+    __attribute__((vector_size(W * sizeof(NAMED(back))), aligned(sizeof(NAMED(back))), may_alias));
 #define VEC NAMED(vec)
 #define MASK NAMED(mask)
+#define BACK_AT(x) (*(NAMED(backs) *)(x))
+#define TO_BACK(x) __builtin_convertvector(x, NAMED(backs))
 #define AT(x) (*(VEC *)(x))
 #define CONST_AT(x) (*(const VEC *)(x))
 #define ALL(x) NAMED(spread)(x)
@@ -244,9 +253,9 @@ FC_INLINE void NAMED(best_of_row)(const int V, int64_t S, int64_t Q, const REAL 
     for (int v = 0; v < V; v++) AT(y + v * W) = best[v];
 }
 
-/* The same of V states of all lanes; back[j] is the smallest best i. */
+/* The same of V states of all lanes; back[j] is the smallest best i, below 0 where a_t is coarse. */
 FC_INLINE void NAMED(best_in_lanes)(const int V, int64_t S, int64_t Q, const REAL *M, const REAL *x,
-                                    REAL *y, INTEGER *back) {
+                                    REAL *y, NAMED(back) * back) {
     VEC best[GROUP];
     MASK from[GROUP], i = (MASK){0};
     for (int v = 0; v < V; v++) {
@@ -266,12 +275,12 @@ FC_INLINE void NAMED(best_in_lanes)(const int V, int64_t S, int64_t Q, const REA
     }
     for (int v = 0; v < V; v++) {
         AT(y + v * W) = best[v];
-        *(MASK *)(back + v * W) = from[v];
+        BACK_AT(back + v * W) = TO_BACK(from[v]);
     }
 }
 
 FC_INLINE void NAMED(best_step)(const int lanes, const NAMED(emitter) * w, const REAL *x, REAL *y,
-                                INTEGER *back) {
+                                NAMED(back) * back) {
     const int64_t S = w->S, Q = w->Q;
 #define BODY(V) NAMED(best_of_row)(V, S, Q, w->into + at * W, x, y + at * W)
     if (!lanes) IN_GROUPS(Q / W, at, BODY);
@@ -317,29 +326,34 @@ static void NAMED(load_scores)(NAMED(emitter) * w) {
 }
 
 /* a_t[i] = row_t[i] + score of the best continuation, minus the largest a_{t+1}. Backward, so that the
- * forward walk meets the earliest tie first. Rows of the tokens first .. end - 1, and the best next
- * states in n_t; `after` is the row of `end`, NULL at the sentences' end. */
+ * forward walk meets the earliest tie first. Rows of the tokens first .. end - 1; `after` is the row of `end`, NULL at the sentences' end. */
 FC_INLINE void NAMED(best_rows)(const int lanes, NAMED(emitter) * w, int64_t first, int64_t end,
                                 const REAL *after) {
     const int64_t N = NAMED(cells)(lanes, w);
     int ended = after == NULL ? 0 : w->n;
     for (int64_t t = end - 1; t >= first; t--) {
-        REAL *const a = w->a + (t - first) * N, *const y = w->y;
-        INTEGER *const back = (INTEGER *)w->n_t + (t - first) * N;
+        REAL *const a = w->a + (lanes ? t % 2 : t - first) * N, *const y = w->y;
+        NAMED(back) *const back = (NAMED(back) *)w->e + (t - first) * N;
         NAMED(read)(lanes, w, t, 0, a);
         REAL less[W] = {0};
         if (after != NULL) {
             NAMED(best_step)(lanes, w, after, y, back);
             const VEC top = NAMED(top)(lanes, w, after);
             AT(less) = NAMED(chosen)(top > ALL((REAL)FC_NEVER), top, (VEC){0});
+        } else if (lanes) {
+            for (int64_t j = 0; j < N; j++) back[j] = 0;
         }
         for (; ended < w->n && w->T[ended] - 1 == t; ended++) {
             for (int64_t j = 0; j < N; j += lanes ? W : 1)
                 y[j + ended] = w->final[lanes ? j / W : j];
             if (lanes) less[ended] = 0;
         }
-        for (int64_t j = 0; j < N; j += W)
-            AT(a + j) = CONST_AT(y + j) + (CONST_AT(a + j) - CONST_AT(less));
+        for (int64_t j = 0; j < N; j += W) {
+            const VEC now = CONST_AT(y + j) + (CONST_AT(a + j) - CONST_AT(less));
+            AT(a + j) = now;
+            if (lanes)
+                BACK_AT(back + j) |= TO_BACK(~((now > ALL(-COARSE)) & (now < ALL(COARSE))) & -128);
+        }
         after = a;
     }
 }
@@ -353,23 +367,22 @@ FC_INLINE void NAMED(follow)(const int lanes, const NAMED(emitter) * w, int64_t 
                              const REAL *after, NAMED(walk) * f, int32_t *const *path,
                              outcome *found) {
     const fc_emitter *m = w->m;
-    const int64_t N = NAMED(cells)(lanes, w), S = w->S, stride = w->rows->stride;
-    const int64_t by = lanes ? W : 1;
+    const int64_t N = NAMED(cells)(lanes, w), S = w->S, Q = w->Q, stride = w->rows->stride;
     const REAL *a = w->a;
-    const INTEGER *back = (const INTEGER *)w->n_t;
-    for (int64_t t = first; t < end; t++, a += N, back += N) {
-        const REAL *const next = t + 1 < end ? a + N : after;
+    const NAMED(back) *back = (const NAMED(back) *)w->e;
+    for (int64_t t = first; t < end; t++, a += N, back += N)
         for (int l = 0, n = NAMED(alive)(w, t); l < n; l++) {
-            const int64_t j = f->state[l], at = j * by + l;
+            const int64_t j = f->state[l];
             found[l].value += t == 0 ? m->initial[j] : m->arc[f->before[l] * S + j];
             found[l].value += number_at(w->rows, w->start[l] + t * stride + m->label[j]);
-            found[l].exact &= a[at] > -COARSE && a[at] < COARSE;
             path[l][t] = m->label[j];
             f->before[l] = j;
-            if (t + 1 == w->T[l]) continue;
-            f->state[l] = lanes ? back[at] : NAMED(largest)(w->Q, next, w->from + j * w->Q);
+            found[l].exact &= lanes ? back[j * W + l] >= 0 : a[j] > -COARSE && a[j] < COARSE;
+            if (lanes)
+                f->state[l] = back[j * W + l] & 127;
+            else if (t + 1 < w->T[0])
+                f->state[0] = NAMED(largest)(Q, t + 1 < end ? a + N : after, w->from + j * Q);
         }
-    }
 }
 
 /* For a long sentence, only the first row of each block is kept, and blocks are recomputed on the forward
@@ -837,6 +850,8 @@ static NAMED(emitter) NAMED(laid_out)(const fc_emitter *m, const fc_rows *rows, 
 
 #undef VEC
 #undef MASK
+#undef BACK_AT
+#undef TO_BACK
 #undef AT
 #undef CONST_AT
 #undef ALL
