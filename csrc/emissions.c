@@ -28,6 +28,8 @@
 #define MOST_IN_LANES 32
 #endif
 #define W (BYTES / (int)sizeof(REAL))
+#define IN_LAYOUT(name, n, ...) \
+    ((n) > 1 ? NAMED(name)(1, __VA_ARGS__) : NAMED(name)(0, __VA_ARGS__))
 #define UNIT (W < 4 ? 4 : W)
 #define MOST_LANES (BYTES / (int)sizeof(float))
 

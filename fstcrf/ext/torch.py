@@ -237,9 +237,9 @@ class CRFLayer(Module):
         own = self._tensors(emissions)
         scores = self._read(own, lengths, mask)
         gold = self._tags(tags, scores[0])
-        if lengths is None and mask is None and isinstance(gold, list):
-            if any((one[:, -1:] < 0).any() for one in gold):
-                self._tell_of_padding(tags)
+        unbounded = lengths is None and mask is None and isinstance(gold, list)
+        if unbounded and any((one[:, -1:] < 0).any() for one in gold):
+            self._tell_of_padding(tags)
         tensors = (*own, *self._parameters_in_order())
         found: Tensor = _NegativeLogLikelihood.apply(self, scores, gold, len(own), *tensors)
         return found
