@@ -3,8 +3,8 @@
  * The recursions of emissions.c in float32 or float64. emissions.c includes it once for each, with
  * REAL, W (numbers of a register), NAMED(x) and other macros.
  *
- * Each recursion is written once for two layouts, of which a constant tells: a register holds a number
- * of W sentences (`lanes`), or W states of one sentence. A row of states has N numbers: P registers, or
+ * Each recursion is written once for two layouts: a register holds a number
+ * of W sentences (`lanes`, a constant), or W states of one sentence. A row of states has N numbers: P registers, or
  * Q numbers. Both layouts add in the same order, so that a sentence has the same bits in both. */
 
 typedef REAL NAMED(vec)
@@ -195,7 +195,7 @@ FC_INLINE void NAMED(read)(const int lanes, NAMED(emitter) * w, int64_t t, REAL 
     if (lanes) {
         for (int64_t j = S * W; j < N; j++) x[j] = rest;
     } else if (source != NULL && w->identity && place + Q <= w->rows->size) {
-        /* What follows the row is readable. */
+        /* The memory after the row is readable. */
         for (int64_t j = 0; j + W < Q; j += W) AT(x + j) = CONST_AT(source + place + j);
         AT(x + Q - W) = NAMED(chosen)(w->edge, CONST_AT(source + place + Q - W), ALL(rest));
     } else {

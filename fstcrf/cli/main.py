@@ -64,8 +64,6 @@ GROUPS = {
     },
 }
 """The commands by what they are for; the commonest first."""
-_NEW_OBJECTS = 50_000
-"""Objects between two searches for cycles that nothing refers to."""
 COMMANDS = {name: one for group in GROUPS.values() for name, one in group.items()}
 
 
@@ -120,9 +118,8 @@ class Commands(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
         open_streams()
-        ends = args is None  # the process with the command
-        if ends:  # what is imported is kept: looking through it is a tenth of a short command
-            gc.set_threshold(_NEW_OBJECTS)
+        if args is None:  # what is imported is kept: looking through it takes time
+            gc.set_threshold(50_000)
         given = sys.argv[1:] if args is None else args
         if "numpy" not in sys.modules:  # it starts threads, which nothing here uses
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -131,7 +128,7 @@ class Commands(click.Group):
         # If Ctrl-C interrupts Python while it executes a string (as it does for a dataclass),
         # `python -m` ends by the signal, with any status, until it executes another string.
         exec("")  # noqa: S102
-        if ends:  # Python would look through all objects once more
+        if args is None:  # Python would look through all objects once more
             gc.freeze()
         return sys.exit(status if isinstance(status, int) else 0)
 

@@ -434,9 +434,9 @@ def _check_same(given: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[s
 
 def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:
     """Return label ids, int32 [B, T], −1 for unknown labels."""
-    wrong = ((ids >= size) | (ids < 0)) & scores.inside
-    if not wrong.any():
+    if (ids.view(np.uint64) < size).all():  # those below 0 are large there
         return ids.astype(np.int32)
+    wrong = ((ids >= size) | (ids < 0)) & scores.inside
     odd = wrong & ~np.isin(ids, _UNKNOWN)
     if odd.any():
         b, t = (int(i[0]) for i in np.nonzero(odd))

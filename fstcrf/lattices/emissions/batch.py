@@ -258,13 +258,10 @@ class ArrayLattices(Lattices[TapeLattice]):
         engines = [ArrayEngine(part, self.structure, threads) for part in parts]
         return [Group(engine.numbers, self, engine) for engine in engines]
 
-    def answer(
-        self, n: int, on: tuple[Tape, ...], budget: Budget | None, threads: int, **options: Any
-    ) -> Answer:
-        """Return the answer of `decode`, without groups for the usual question."""
-        plain = n == 1 and on == self.on and not any(options.values())
-        if self.structure is None or not plain or self.rows.total > RUN_TOKENS:
-            return super().answer(n, on, budget, threads, **options)
+    def decode(self, n: int = 1, *, budget: Budget | None = None, threads: int = 1) -> Answer:
+        """Return the n best paths, one of them without groups of lattices; see `fstcrf.decode`."""
+        if self.structure is None or type(n) is not int or n != 1 or self.rows.total > RUN_TOKENS:
+            return super().decode(n, budget=budget, threads=threads)
         whole_number(threads, "threads", least=1)
         path, score = ArrayEngine(self, self.structure, threads).best_labels()
         return Answer(
