@@ -12,7 +12,7 @@
 
 #define GROUP 8
 #define BLOCK 512 /* tokens whose rows are kept at once */
-#define WINDOW 64 /* sentences among which those of similar length are found */
+#define WINDOW 64 /* sentences that are sorted by length */
 
 #if defined(__AVX512F__)
 #define BYTES 64
@@ -28,6 +28,8 @@
 #define MOST_IN_LANES 32
 #endif
 #define W (BYTES / (int)sizeof(REAL))
+#define IN_LAYOUT(name, n, ...) \
+    ((n) > 1 ? NAMED(name)(1, __VA_ARGS__) : NAMED(name)(0, __VA_ARGS__))
 #define UNIT (W < 4 ? 4 : W)
 #define MOST_LANES (BYTES / (int)sizeof(float))
 
@@ -189,7 +191,7 @@ typedef struct {
     int64_t order[WINDOW];
 } groups;
 
-/* The numbers of the next sentences to be processed together, 0: none are left. */
+/* Sets the numbers of the next sentences to be processed together, and returns how many; 0 at the end. */
 static int next_group(const fc_emitter *m, const fc_rows *r, int alone, groups *g, int64_t *group) {
     if (g->at == g->size) { /* the next window, longest first */
         for (g->size = g->at = 0; g->next < g->last && g->size < WINDOW; g->next++) {

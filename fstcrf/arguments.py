@@ -274,6 +274,8 @@ def integer_array(
 
 def check_fits(array: Array, name: str, dtype: type[np.signedinteger]) -> None:
     """Refuse whole numbers that an integer type cannot hold."""
+    if np.can_cast(array.dtype, dtype):
+        return
     limits = np.iinfo(dtype)
     for value in (array.min(), array.max()) if array.size else ():
         if not limits.min <= int(value) <= limits.max:

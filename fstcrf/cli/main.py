@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -117,6 +118,8 @@ class Commands(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
         open_streams()
+        if args is None:  # what is imported is kept: looking through it takes time
+            gc.set_threshold(50_000)
         given = sys.argv[1:] if args is None else args
         if "numpy" not in sys.modules:  # it starts threads, which nothing here uses
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -125,6 +128,8 @@ class Commands(click.Group):
         # If Ctrl-C interrupts Python while it executes a string (as it does for a dataclass),
         # `python -m` ends by the signal, with any status, until it executes another string.
         exec("")  # noqa: S102
+        if args is None:  # Python would look through all objects once more
+            gc.freeze()
         return sys.exit(status if isinstance(status, int) else 0)
 
     def _status(self, args: Sequence[str] | None, extra: dict[str, Any]) -> Any:

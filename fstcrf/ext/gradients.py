@@ -256,10 +256,9 @@ def _given_labels(
     """Return joint labels, and the possible joint labels if some are unknown."""
     if isinstance(tags, np.ndarray):
         return np.zeros(tags.shape[:2], dtype=np.int32), tags
-    if any((own[joint.inside] < 0).any() for own in tags):
+    if any((own < 0).any() and (own[joint.inside] < 0).any() for own in tags):
         return np.zeros(tags[0].shape, dtype=np.int32), heads.joint_mask(tags)
-    gold = np.where(joint.inside, heads.joint_tags(tags), 0)
-    return np.ascontiguousarray(gold, dtype=np.int32), None
+    return heads.joint_tags(tags), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +273,8 @@ class _Question:
         rows = self.rows(joint)
         sums = self.sums(rows, joint)
         if allowed is None:
-            return _Found(sums.log_z, rows.score_labels(gold[:, : joint.width].copy(), sums), sums)
+            labels = np.ascontiguousarray(gold[:, : joint.width], dtype=np.int32)
+            return _Found(sums.log_z, rows.score_labels(labels, sums), sums)
         some = joint.masked(allowed[:, : joint.width][joint.inside])
         own = self.sums(self.rows(some), some)
         pairs = zip(sums[2:], own[2:], strict=True)
@@ -311,6 +311,9 @@ def _result(heads: Heads, found: _Found, loss: Floats, skipped: Bools, node: Arr
         return LabelLoss(loss, skipped, (), (), {})
     structure, sums, sizes = heads.structure, found.sums, heads.sizes
     assert structure is not None  # noqa: S101 (checked when made)
+    if structure.plain:
+        chain = ChainParameters(sums.arc, sums.begin, sums.end)
+        return LabelLoss(loss, skipped, (node,), (chain,), {})
     chains = []
     for label, size in zip(structure.label, sizes, strict=True):
         hot = (label[:, None] == np.arange(size)).astype(np.float64)

@@ -237,7 +237,8 @@ class CRFLayer(Module):
         own = self._tensors(emissions)
         scores = self._read(own, lengths, mask)
         gold = self._tags(tags, scores[0])
-        if lengths is None and mask is None:
+        unbounded = lengths is None and mask is None and isinstance(gold, list)
+        if unbounded and any((one[:, -1:] < 0).any() for one in gold):
             self._tell_of_padding(tags)
         tensors = (*own, *self._parameters_in_order())
         found: Tensor = _NegativeLogLikelihood.apply(self, scores, gold, len(own), *tensors)
@@ -382,7 +383,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         )
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(*_gradients(layer, found, tensors), *tensors)
-        return torch.tensor(found.loss.sum(), dtype=_wide(tensors[:heads]))
+        return torch.tensor(float(found.loss.sum()), dtype=_wide(tensors[:heads]))
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
@@ -433,9 +434,9 @@ def _check_same(given: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[s
 
 def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:
     """Return label ids, int32 [B, T], −1 for unknown labels."""
-    wrong = ((ids >= size) | (ids < 0)) & scores.inside
-    if not wrong.any():
+    if (ids.view(np.uint64) < size).all():  # those below 0 are large there
         return ids.astype(np.int32)
+    wrong = ((ids >= size) | (ids < 0)) & scores.inside
     odd = wrong & ~np.isin(ids, _UNKNOWN)
     if odd.any():
         b, t = (int(i[0]) for i in np.nonzero(odd))

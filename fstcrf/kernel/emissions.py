@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs, Ragged
-from fstcrf.errors import KernelError, NumericError, TooLargeError
+from fstcrf.errors import KernelError, NumericError
 from fstcrf.kernel.machines import allocated
 from fstcrf.kernel.native import (
     CALL_STEPS,
@@ -368,13 +368,8 @@ class EmissionRows:
 
     def _work(self, first: int, last: int) -> CData:
         size = int(lib.fc_emission_work(self._emitter, self._view, first, last))
-        try:
-            return ffi.from_buffer("double[]", allocated(size, "scores", 0))
-        except TooLargeError:
-            longest, states = int(self.lengths[first:last].max()), len(self.emitter.label)
-            what = f"a sentence of {longest:,} tokens, {states:,} states at each"
-            allocated(size, what, longest)
-            raise
+        what = f"a sentence of {self.width:,} tokens, {len(self.emitter.label):,} states at each"
+        return ffi.from_buffer("double[]", allocated(size, what, self.width))
 
     def _portions(self) -> Iterator[tuple[int, int]]:
         """Yield runs of about equal numbers of tokens that keep calls short."""
@@ -424,7 +419,9 @@ class _Sums:
         self.log_z = np.empty(size)
         self.left = np.zeros(size, dtype=np.uint8) if left is None else left.astype(np.uint8)
         none = np.empty((0, 0, 0), dtype=rows.rows.dtype) if node is None else node
-        self.node = np.zeros(shape, dtype=rows.rows.dtype) if posteriors else none
+        whole = size * rows.width == rows.offsets[-1] or not rows.padded  # each row is written
+        made = np.empty if whole else np.zeros
+        self.node = made(shape, dtype=rows.rows.dtype) if posteriors else none
         self.start, self.stride = place * rows.n_labels, rows.n_labels
 
     def view(self, part: Floats | None) -> tuple[CData, Floats | None]:

@@ -275,7 +275,7 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
         return None
     labels = {
         stage.tagger.tape: [stage.tagger.labels[i] for i in path]
-        for stage, path in zip(stages, paths, strict=True)
+        for stage, path in zip(stages, found, strict=True)
     }
     return tuple(labels[tape] for tape in composition.tapes)
 

@@ -22,6 +22,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
+from fstcrf.lattices import batching
 from fstcrf.lattices.emissions.batch import ArrayEngine, ArrayLattices, array_lattices
 from fstcrf.lattices.emissions.reading import usual_names
 
@@ -462,3 +463,26 @@ def test_many_labels_decode_as_lattices(types: int) -> None:
         best = (Lattice.from_arrays(labels, scores[k]) & bio()).best()
         assert answer.paths(k)[0].labels == best.labels
         assert answer.scores[k] == pytest.approx(best.score)
+
+
+@pytest.mark.usefixtures("variant")
+@pytest.mark.parametrize("size", [3, 22, 60])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sentence_has_the_same_bits_alone_and_in_a_batch(size: int, dtype: Any) -> None:
+    rng = np.random.default_rng(size)
+    lengths = rng.integers(0, 12, 70)
+    scores = (2 * rng.normal(size=(70, 11, size))).round(1).astype(dtype)  # with ties
+    scores[rng.random(scores.shape) < 0.1] = -np.inf
+    scores[40] += 3000 * rng.random((11, size)).astype(dtype)  # float32 does not suffice
+    own: Any = {"labels": [f"L{k}" for k in range(size)], "final": rng.normal(size=size)}
+    own["transitions"] = rng.normal(size=(size, size)).round(1)
+    batch = batch_of(scores, lengths, **own)
+    whole, log_z = batch.decode(), batch.log_partition()
+    ((_, rows),) = batching.answered(batch, lambda group: group.engine.marginals([0]), 1)
+    for b, row in enumerate(batch.rows.split(rows[0])):
+        one = batch_of(scores[b : b + 1], lengths[b : b + 1], **own)
+        assert one.decode().labels() == whole.labels()[b : b + 1], b
+        assert one.decode().scores == whole.scores[b], b
+        assert one.log_partition() == log_z[b], b
+        ((_, alone),) = batching.answered(one, lambda group: group.engine.marginals([0]), 1)
+        assert np.array_equal(alone[0], row), b

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import kernel
-from fstcrf.arguments import LabelSet, string_lists
+from fstcrf.arguments import LabelSet, string_lists, whole_number
 from fstcrf.arrays import RUN_TOKENS, Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, EmissionRows
@@ -258,6 +258,22 @@ class ArrayLattices(Lattices[TapeLattice]):
         engines = [ArrayEngine(part, self.structure, threads) for part in parts]
         return [Group(engine.numbers, self, engine) for engine in engines]
 
+    def decode(self, n: int = 1, *, budget: Budget | None = None, threads: int = 1) -> Answer:
+        """Return the n best paths, one of them without groups of lattices; see `fstcrf.decode`."""
+        if self.structure is None or type(n) is not int or n != 1 or self.rows.total > RUN_TOKENS:
+            return super().decode(n, budget=budget, threads=threads)
+        whole_number(threads, "threads", least=1)
+        path, score = ArrayEngine(self, self.structure, threads).best_labels()
+        return Answer(
+            {self.tape.name: path[None]},
+            {self.tape.name: self.tape.labels},
+            self.rows.offsets,
+            scores=score,
+            log_z=lambda: batching.usual_log_z(self, threads=threads),
+            posterior=lambda: self.posterior(budget, threads),
+            width=self.width,
+        )
+
     def read(self, structure: LegalStates, threads: int) -> EmissionRows:
         """Return the scores in the form that the kernel reads, without a copy."""
         if threads not in self._read:
@@ -378,12 +394,16 @@ class ArrayEngine(ChainEngine):
 
     # --- Paths --------------------------------------------------------------------------------
 
+    def best_labels(self) -> tuple[Ints, Floats]:
+        """Return the best labels, int32 [N], −1 without a path, and scores, float64 [B]."""
+        with self._named():
+            return self._read.best()
+
     def search(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
         """Return the n best paths of each row; their elements are labels."""
         if n > 1:
             return super().search(n, budget)
-        with self._named():
-            path, score = self._read.best()
+        path, score = self.best_labels()
         counts, size = (score > -np.inf).astype(np.int64), len(score)
         bound, states_expanded = np.full(size, -np.inf), np.zeros(size, dtype=np.int64)
         return kernel.SearchResult(
