@@ -156,7 +156,7 @@ fc_status fc_acyclic_lengths(const fc_acyclic *m, const int32_t *label, int32_t 
 }
 
 fc_status fc_acyclic_best_suffix(const fc_acyclic *m, double *suffix) {
-    for (int64_t s = m->S - 1; s >= 0; s--) {
+    for (int64_t s = m->S - 1; s >= m->first; s--) {
         double best = m->final[s];
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
             const double value = m->score[a] + suffix[m->target[a]];
@@ -212,7 +212,7 @@ FC_INLINE double weigh(const fc_acyclic *m, const double *suffix, const double *
 fc_status fc_acyclic_sums(const fc_acyclic *m, double *suffix, double *lost, double *stop,
                           double *share) {
     int coarse = 0;
-    for (int64_t s = m->S - 1; s >= 0; s--) {
+    for (int64_t s = m->S - 1; s >= m->first; s--) {
         double best = m->final[s], sum = 1.0, shift = 0.0;
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
             const double value = m->score[a] + suffix[m->target[a]];

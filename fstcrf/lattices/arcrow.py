@@ -281,9 +281,13 @@ class ArcRow(Row):
         else:
             machine, code, rows = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(rows.tolist())}
-            searched = LabelledMachine(machine, code, summed=True).search(
+            likely, strings = (
+                tuple(place[k] for k in best),
+                LabelledMachine(machine, code, summed=True),
+            )
+            searched = strings.search(
                 budget=budget or usual_budget(len(code)),
-                likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
+                likely=lambda: (likely, strings.total(likely)),
             )
             candidates = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in searched)
         names = self.on[tape].labels
