@@ -192,7 +192,8 @@ class _Strings:
         through = begun + after
         top = np.max(through, axis=0)
         with np.errstate(divide="ignore"):
-            return top + np.log(np.exp(through - np.where(top > -np.inf, top, 0.0)).sum(axis=0))
+            total = np.exp(through - np.where(top > -np.inf, top, 0.0)).sum(axis=0)
+            return np.asarray(top + np.log(total))
 
     def extended(self, prefix: _Prefix, label: int, begun: Floats) -> _Prefix:
         """Return the prefix with one more label; `begun` [T]: log sum of beginning at a frame."""

@@ -152,18 +152,18 @@ def _log_sums(scores: Floats, group: Longs, n: int) -> Floats:
 def _ranges(first: Longs, count: Longs) -> Longs:
     """Return so many consecutive numbers from each first one on."""
     ends = count.cumsum()
-    numbers = (first - ends + count).repeat(count)
-    return numbers + np.arange(len(numbers))
+    starts: Longs = (first - ends + count).repeat(count)
+    return starts + np.arange(len(starts))
 
 
 def _furthest(source: Longs, target: Ints, states: int) -> Longs:
     """Return the last state that paths of some arcs lead to, from each state, int64 [S]."""
-    further, reach = np.arange(states), np.zeros(states, dtype=np.int64)
-    while (further != reach).any():
-        reach = further.copy()
-        np.maximum.at(further, source, reach[target])
-        further = further[further]
-    return reach
+    last, before = np.arange(states), np.zeros(states, dtype=np.int64)
+    while (last != before).any():
+        before = last.copy()
+        np.maximum.at(last, source, before[target])
+        last = last[last]
+    return last
 
 
 class LabelledMachine:
@@ -208,7 +208,7 @@ class LabelledMachine:
         target = (last - source[silent][order]).astype(np.int32)
         row, ends = Ragged.from_rows(begins, last + 1).offsets, np.full(last + 1, -np.inf)
         self.turned = Acyclic(row, target, machine.score[silent][order], ends)
-        self.reach = _furthest(source[silent], machine.target[silent], last + 1)
+        self.last = _furthest(source[silent], machine.target[silent], last + 1)
 
     def _limits(self, machine: Acyclic, labels: Ints, source: Longs) -> Floats:
         """Return the limit of each state."""
@@ -270,12 +270,12 @@ class LabelledMachine:
 
     def _closed(self, states: Longs, mass: Floats) -> tuple[Longs, Floats]:
         """Return the states after any arcs without a label, and the total of the paths to each."""
-        if not len(states) or (self.reach[states] == states).all():
+        if not len(states) or (self.last[states] == states).all():
             return states, mass
-        last, reach = len(self.final) - 1, int(self.reach[states].max())
-        total = self.turned.suffix_to(last - reach, last - states, mass, summed=self.summed)[::-1]
+        top, end = len(self.final) - 1, int(self.last[states].max())
+        total = self.turned.suffix_to(top - end, top - states, mass, summed=self.summed)[::-1]
         states = (total > -np.inf).nonzero()[0]
-        return states + (reach + 1 - len(total)), total[states]
+        return states + (end + 1 - len(total)), total[states]
 
     def _divided(self, part: _Extension) -> Iterator[Entry[_Extension]]:
         labels, states, mass, label = part
