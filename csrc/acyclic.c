@@ -155,7 +155,7 @@ fc_status fc_acyclic_suffix(const fc_acyclic *m, double *suffix, double *lost, d
                             double *share) {
     const arc_list arcs = {m->score, m->target, suffix, lost};
     int coarse = 0;
-    for (int64_t s = m->S - 1; s >= 0; s--) {
+    for (int64_t s = m->S - 1; s >= m->first; s--) {
         const int64_t begin = m->row[s], end = m->row[s + 1];
         const double final = m->final[s], best = best_arc_score(&arcs, begin, end, final);
         suffix[s] = best;

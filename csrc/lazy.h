@@ -246,14 +246,10 @@ static inline int64_t *slot_of(const explorer *s, int64_t visit) {
     }
 }
 
-static inline void remember(const explorer *s, int64_t *slot, int64_t visit) {
-    *slot = s->a->stamp << 32 | (visit + 1);
-}
-
 /* Counts a visit of a state that is taken from the queue; 0: n better ones have been taken before. */
 static inline int worth_taking(explorer *s, int64_t visit) {
     int64_t *slot = slot_of(s, visit);
-    if (*slot >> 32 != s->a->stamp) remember(s, slot, visit);
+    if (*slot >> 32 != s->a->stamp) *slot = s->a->stamp << 32 | (visit + 1);
     fc_visit *known = &s->a->visit[(*slot & INT32_MAX) - 1];
     if (known->visits >= s->n) return 0;
     known->visits++;
@@ -263,7 +259,7 @@ static inline int worth_taking(explorer *s, int64_t visit) {
 /* After the table was given more room, and emptied. */
 static inline void fill_table(explorer *s) {
     for (int64_t v = 0; v < s->a->visits; v++)
-        if (s->a->visit[v].visits > 0) remember(s, slot_of(s, v), v);
+        if (s->a->visit[v].visits > 0) *slot_of(s, v) = s->a->stamp << 32 | (v + 1);
 }
 
 /* --- The search ------------------------------------------------------------------------------ */
@@ -414,10 +410,6 @@ static inline int too_long(const explorer *s) {
     return (double)a->work >= most * share_come(s);
 }
 
-static inline void note_length(const explorer *s, int64_t tokens) {
-    if (tokens > s->a->tokens) s->a->tokens = tokens;
-}
-
 typedef enum { ON, AT_THE_LIMIT, TOO_LONG } verdict;
 
 /* Moves from a visit to its best successor: at once, unless an entry of the queue has priority. */
@@ -428,12 +420,11 @@ static inline void go_on(explorer *s, int64_t visit) {
     if (!a->ready) enqueue(s, a->next);
 }
 
-/* Whether only the last path is missing, and scores too little to be given. */
+/* Whether only the last path is missing, and scores too little (a relative distance, from 1 on). */
 static inline int is_apart(const explorer *s) {
-    const fc_arena *a = s->a;
-    if (a->apart == 0.0 || a->found == 0 || a->found < s->n - 1) return 0;
-    const double score = s->score[a->found - 1], next = bound_of(a);
-    return score - next > a->apart * fmax(1.0, fabs(next));
+    const double next = bound_of(s->a);
+    return s->a->apart > 0.0 && s->a->found > 0 && s->a->found == s->n - 1 &&
+           s->score[s->n - 2] - next > s->a->apart * fmax(1.0, fabs(next));
 }
 
 /* Takes candidates until n paths are found or the queue is empty (FC_OK), or until room or steps are
@@ -451,12 +442,10 @@ static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, verd
         if (visit < 0 || !worth_taking(s, visit)) continue;
         a->popped++;
         --*steps;
-        note_length(s, a->visit[visit].token + 1);
-        if (a->visit[visit].token == s->T - 1) {
-            write_path(s, visit);
-        } else {
-            go_on(s, visit);
-        }
+        const int64_t token = a->visit[visit].token;
+        a->tokens = token < a->tokens ? a->tokens : token + 1;
+        if (token == s->T - 1) write_path(s, visit);
+        if (token < s->T - 1) go_on(s, visit);
     }
     return FC_OK;
 }
@@ -533,7 +522,7 @@ static inline void queue_others(explorer *s, int64_t last) {
         worth_taking(s, visit + 1);
         if (best_behind(s, visit, &c) && next_behind(s, &c, &next)) enqueue(s, next);
     }
-    note_length(s, last);
+    s->a->tokens = last; /* no longer path has been taken */
     go_on(s, last);
 }
 

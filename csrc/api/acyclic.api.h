@@ -9,6 +9,7 @@
  * states that are on a path, except possibly one in which all their paths end. */
 typedef struct {
     int64_t S, A, B;
+    int64_t first;         /* suffixes of the states before are not computed */
     const int64_t *begins; /* [B] */
     const int64_t *row;    /* [S + 1] */
     const int32_t *target; /* [A] */

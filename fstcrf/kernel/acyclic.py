@@ -128,11 +128,12 @@ class Acyclic:
         check(lib.fc_acyclic_suffix(self.handle, *out), "suffix")
         return suffix, stop, share
 
-    def suffix_to(self, ends: Longs, final: Floats, *, summed: bool) -> Floats:
-        """Return the total of the paths from the first states to given ends.
+    def suffix_to(self, first: int, ends: Longs, final: Floats, *, summed: bool) -> Floats:
+        """Return the total of the paths from the states between `first` and the last end to ends.
 
         Parameters
         ----------
+        first : int
         ends : int64 [K]
             Different states.
         final : float64 [K]
@@ -142,17 +143,22 @@ class Acyclic:
 
         Returns
         -------
-        float64 [highest end + 1]
+        float64 [highest end + 1 - first]
         """
         n, states = int(ends.max()) + 1, len(self.final)
-        there, suffix = np.full(states, -np.inf), np.full(states, -np.inf)
+        arcs = slice(self.row[first], self.row[n])
+        there, suffix = np.empty(states), np.empty(states)
+        there[first:n] = suffix[first:n] = -np.inf
+        suffix[self.target[arcs]] = -np.inf  # there is no end
         there[ends] = final
         view, out = ffi.new("fc_acyclic *", self.handle[0]), array_out(suffix)
-        view.S, view.A, view.final = n, self.row[n], array_in(there, np.float64, (states,), "final")
-        others = np.zeros(states), np.empty(n), np.empty(self.row[n])
+        view.S, view.A, view.first = n, arcs.stop, first
+        view.final = array_in(there, np.float64, (states,), "final")
+        others = np.empty(states), np.empty(n), np.empty(arcs.stop)
+        others[0][self.target[arcs]] = 0.0
         outputs = map(array_out, others) if summed else _BEST
         check(lib.fc_acyclic_suffix(view, out, *outputs), "suffix")
-        return suffix[:n]
+        return suffix[first:n]
 
     @property
     def sum_suffix(self) -> Floats:

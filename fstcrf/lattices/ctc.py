@@ -103,6 +103,17 @@ def _others(values: Floats) -> Floats:
     return np.logaddexp(left, right)
 
 
+def _carried(added: Floats, kept: Floats) -> Floats:
+    """Return x of x[t + 1] = log(exp(added[t]) + exp(x[t] + kept[t])) and x[0] = -inf, [T + 1]."""
+    total = np.cumsum(kept)
+    if np.isfinite(kept).all():
+        return np.append(-np.inf, np.logaddexp.accumulate(added - total) + total)
+    values = [-math.inf]
+    for new, stays in zip(added.tolist(), kept.tolist(), strict=True):
+        values.append(float(np.logaddexp(new, values[-1] + stays)))
+    return np.asarray(values)
+
+
 _Part: TypeAlias = tuple[_Prefix, int, Floats]
 """A prefix, its next label, and the log of the paths on which the label begins at each frame."""
 
@@ -178,18 +189,18 @@ class _Strings:
     def bounds(self, prefix: _Prefix, begun: Floats) -> Floats:
         """Return the log sum over all strings that begin with the prefix and a label, [V]."""
         after = self.suffix[1][1:, self.target[prefix.state], np.arange(begun.shape[1])]
-        return np.asarray(np.logaddexp.reduce(begun + after, axis=0, initial=-np.inf))
+        through = begun + after
+        top = np.max(through, axis=0)
+        with np.errstate(divide="ignore"):
+            total = np.exp(through - np.where(top > -np.inf, top, 0.0)).sum(axis=0)
+            return np.asarray(top + np.log(total))
 
     def extended(self, prefix: _Prefix, label: int, begun: Floats) -> _Prefix:
         """Return the prefix with one more label; `begun` [T]: log sum of beginning at a frame."""
-        symbol, blank = [-math.inf], [-math.inf]
-        again, empty = self.score[:, label].tolist(), self.score[:, self.blank].tolist()
-        for t, new in enumerate(begun.tolist()):
-            on, over = symbol[t] + again[t], np.logaddexp(symbol[t], blank[t]) + empty[t]
-            symbol.append(float(np.logaddexp(new, on)))
-            blank.append(float(over))
+        symbol = _carried(begun, self.score[:, label])
+        blank = _carried(symbol[:-1] + self.score[:, self.blank], self.score[:, self.blank])
         state = int(self.target[prefix.state, label])
-        return _Prefix((*prefix.labels, label), state, np.asarray(symbol), np.asarray(blank))
+        return _Prefix((*prefix.labels, label), state, symbol, blank)
 
     def ended(self, prefix: _Prefix) -> float:
         """Return the log sum over the paths of the string that ends with the prefix."""

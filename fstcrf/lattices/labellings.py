@@ -151,6 +151,23 @@ def _log_sums(scores: Floats, group: Longs, n: int) -> Floats:
         return np.log(np.bincount(group, np.exp(scores - shift[group]), n)) + shift
 
 
+def _ranges(first: Longs, count: Longs) -> Longs:
+    """Return so many consecutive numbers from each first one on."""
+    ends = count.cumsum()
+    starts: Longs = (first - ends + count).repeat(count)
+    return starts + np.arange(len(starts))
+
+
+def _furthest(source: Longs, target: Ints, states: int) -> Longs:
+    """Return the last state that paths of some arcs lead to, from each state, int64 [S]."""
+    last, before = np.arange(states), np.zeros(states, dtype=np.int64)
+    while (last != before).any():
+        before = last.copy()
+        np.maximum.at(last, source, before[target])
+        last = last[last]
+    return last
+
+
 class LabelledMachine:
     """A search for the label sequences of an acyclic machine by the total of their paths.
 
@@ -177,17 +194,23 @@ class LabelledMachine:
             self.limit = self._limits(machine, label, source)
         last = len(self.final) - 1
         read, silent = np.flatnonzero(label >= 0), np.flatnonzero(label < 0)
+        # arcs of one state with one label form a group
+        key = source[read].astype(np.int64) * self.n_labels + label[read]
+        read = read[np.argsort(key, kind="stable")]
         self.score, self.target = machine.score[read], machine.target[read].astype(np.int64)
-        self.label, self.bound = label[read].astype(np.int64), self.limit[self.target] + self.score
-        self.degree = np.bincount(source[read], minlength=last + 1)
+        keys, group, self.arcs = np.unique(key, return_inverse=True, return_counts=True)
+        state, self.label = np.divmod(keys, self.n_labels)
+        self.bound = self.totals(self.limit[self.target] + self.score, np.sort(group), len(keys))
+        self.first_arc = np.cumsum(self.arcs) - self.arcs
+        self.degree = np.bincount(state, minlength=last + 1)
         self.first = np.cumsum(self.degree) - self.degree
-        self.leaves = np.bincount(source[silent], minlength=last + 1) > 0
         # turned round: state s is number S − 1 − s, so that arcs still lead to higher states
         begins = last - machine.target[silent]
         order = np.argsort(begins, kind="stable")
         target = (last - source[silent][order]).astype(np.int32)
         row, ends = Ragged.from_rows(begins, last + 1).offsets, np.full(last + 1, -np.inf)
         self.turned = Acyclic(row, target, machine.score[silent][order], ends)
+        self.last = _furthest(source[silent], machine.target[silent], last + 1)
 
     def _limits(self, machine: Acyclic, labels: Ints, source: Longs) -> Floats:
         """Return the limit of each state."""
@@ -217,50 +240,62 @@ class LabelledMachine:
     ) -> Iterator[ScoredLabels]:
         """Yield the label sequences of paths from a state, best first; see `search`."""
 
-        def begun() -> Iterator[Entry[_Extension]]:
-            return self._entries((), np.asarray([begin]), np.zeros(1))
-
         def scored() -> tuple[Labels, float]:
-            entries, labels = [*begun()], tuple(likely or ())
-            for label in labels:
-                (part,) = (part for *_, part in entries if part is not None and part[3] == label)
-                entries = [*self._divided(part)]
-            return labels, entries[0][0]
+            labels = tuple(likely or ())
+            return labels, self.total(labels, begin)
 
-        return search(begun(), self._divided, budget, None if likely is None else scored)
+        entries = self._entries((), np.asarray([begin]), np.zeros(1))
+        return search(entries, self._divided, budget, None if likely is None else scored)
 
     def _leaving(self, states: Longs) -> tuple[Longs, Longs]:
-        """Return the arcs with labels that leave some states, and the number of each state's."""
+        """Return the groups of arcs that leave some states, and the number of each state's."""
         degree = self.degree[states]
-        ends = degree.cumsum()
-        arcs = (self.first[states] - ends + degree).repeat(degree)
-        return arcs + np.arange(len(arcs)), degree
+        return _ranges(self.first[states], degree), degree
 
-    def _divided(self, part: _Extension) -> Iterator[Entry[_Extension]]:
-        labels, states, mass, label = part
-        arcs, degree = self._leaving(states)
-        read = self.label[arcs] == label
-        arcs, mass = arcs[read], mass.repeat(degree)[read]
+    def total(self, labels: Sequence[int], begin: int = 0) -> float:
+        """Return the total of the paths with exactly these labels from a state."""
+        states, mass = np.asarray([begin]), np.zeros(1)
+        for label in labels:
+            states, mass = self._read(*self._closed(states, mass), label)
+        states, mass = self._closed(states, mass)
+        return float(self.totals(mass + self.final[states], np.zeros_like(states), 1)[0])
+
+    def _read(self, states: Longs, mass: Floats, label: int) -> tuple[Longs, Floats]:
+        """Return the states after one more label, and the total of the paths to each."""
+        groups, degree = self._leaving(states)
+        read = self.label[groups] == label
+        groups, mass = groups[read], mass.repeat(degree)[read]
+        arcs = _ranges(self.first_arc[groups], self.arcs[groups])
+        mass = mass.repeat(self.arcs[groups])
         target, score = self.target[arcs], mass + self.score[arcs]
         if len(self.final) <= _FEW_STATES:
             total = self.totals(score, target, len(self.final))
             after = (total > -np.inf).nonzero()[0]
-            return self._entries((*labels, label), after, total[after])
+            return after, total[after]
         after, place = np.unique(target, return_inverse=True)
-        return self._entries((*labels, label), after, self.totals(score, place, len(after)))
+        return after, self.totals(score, place, len(after))
+
+    def _closed(self, states: Longs, mass: Floats) -> tuple[Longs, Floats]:
+        """Return the states after any arcs without a label, and the total of the paths to each."""
+        if not len(states) or (self.last[states] == states).all():
+            return states, mass
+        top, end = len(self.final) - 1, int(self.last[states].max())
+        total = self.turned.suffix_to(top - end, top - states, mass, summed=self.summed)[::-1]
+        states = (total > -np.inf).nonzero()[0]
+        return states + (end + 1 - len(total)), total[states]
+
+    def _divided(self, part: _Extension) -> Iterator[Entry[_Extension]]:
+        labels, states, mass, label = part
+        return self._entries((*labels, label), *self._read(states, mass, label))
 
     def _entries(self, labels: Labels, states: Longs, mass: Floats) -> Iterator[Entry[_Extension]]:
-        if self.leaves[states].any():
-            last = len(self.final) - 1
-            total = self.turned.suffix_to(last - states, mass, summed=self.summed)[::-1]
-            states = (total > -np.inf).nonzero()[0]
-            mass, states = total[states], states + (last + 1 - len(total))
+        states, mass = self._closed(states, mass)
         end = mass + self.final[states]
         score = np.logaddexp.reduce(end) if self.summed else end.max()
         yield float(score), labels, None
-        arcs, degree = self._leaving(states)
-        bound = mass.repeat(degree) + self.bound[arcs]
-        bounds = self.totals(bound, self.label[arcs], self.n_labels)
+        groups, degree = self._leaving(states)
+        bound = mass.repeat(degree) + self.bound[groups]
+        bounds = self.totals(bound, self.label[groups], self.n_labels)
         for label in (bounds > -np.inf).nonzero()[0].tolist():
             yield float(bounds[label]), (*labels, label), (labels, states, mass, label)
 

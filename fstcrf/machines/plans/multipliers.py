@@ -36,7 +36,7 @@ from fstcrf.machines.plans.cost import search_cost
 _STATES = 64  # of an acceptor that may have a limited group
 _FEWEST = 8_000  # joint states of the product with these acceptors: below, it costs less
 _TOKENS = 50_000  # of sentences whose multipliers are found together
-_STEPS, _FURTHER = 60, 12  # along the subgradient: at first, and at each further stage
+_STEPS = 60  # along the subgradient, at first
 _ROUND = 10  # steps after which sentences whose multipliers are found are left out
 _FIRST, _NEXT = 0.5, 0.05  # the first step, in mean deviations: at first, and at a further stage
 _LARGER, _SMALLER = 1.2, 0.6  # the factors of further steps
@@ -44,7 +44,8 @@ _BITS = 16  # of multipliers, so that their sums are exact and have the same bit
 _ROUNDING = 1e-9  # relative
 _EXPANDED = 128  # largest number of states of the acceptors that become part of the machine
 _STAGES = ((0, 0, 60), (2, 20, 100), (4, 24, 250), (5, 20, 700), (6, 12, 0))
-"""Acceptors in the machine, and best paths of the machine that a search may cost; 0: no limit."""
+"""Acceptors in the machine, steps of the multipliers of the others, and best paths of the machine
+that a search may cost; 0: no limit."""
 
 
 class Multipliers:
@@ -63,6 +64,7 @@ class Multipliers:
         limits = [_limited_group(reader, machine.width) for reader in grammar.readers]
         groups = [(k, *g) for k, g in enumerate(limits) if g is not None and self._factor >= 0]
         self._classes = [(k, classes) for k, classes, _, _ in groups]
+        self._sizes = np.asarray([len(grammar.readers[k].final) for k, _ in self._classes])
         self._states = np.asarray([states for _, _, states, _ in groups])
         self._most = np.asarray([most for *_, most in groups], dtype=np.float64)
 
@@ -95,7 +97,11 @@ class Multipliers:
         bound, free = batch, np.ones(len(value))
         for groups, steps, worth in _STAGES:
             if groups:
-                inside += self._worst(misses, inside, groups)
+                for k in np.argsort(-misses, kind="stable").tolist():
+                    more = [*inside, k]
+                    few = len(more) <= min(groups, len(self.grammar.readers) - 1)
+                    if few and k not in inside and self._sizes[more].prod() <= _EXPANDED:
+                        inside = more
                 free[inside] = 0.0
                 readers = [self.grammar.readers[self._classes[k][0]] for k in inside]
                 bound = batch.over(_expanded(batch.machine, readers))
@@ -116,28 +122,13 @@ class Multipliers:
                 break
         return _first(result, n)
 
-    def _worst(self, misses: Floats, inside: Sequence[int], most: int) -> list[int]:
-        """Return the groups that shall become part of the machine, up to some number of them."""
-        states = [len(self.grammar.readers[k].final) for k, _ in self._classes]
-        product = int(np.prod([states[k] for k in inside]))
-        spare = len(self.grammar.readers) - 1  # one acceptor is left to search
-        worst = []
-        for k in np.argsort(-misses, kind="stable").tolist():
-            few = len(inside) + len(worst) < min(most, spare)
-            if few and k not in inside and product * states[k] <= _EXPANDED:
-                product *= states[k]
-                worst.append(k)
-        return worst
-
     def _readers(self, values: Floats, inside: Sequence[int]) -> Sequence[LazyAcceptor]:
         """Return the acceptors with the scores of multipliers, without those in the machine."""
         readers = dict(enumerate(self.grammar.readers))
-        for group, ((k, classes), value) in enumerate(
-            zip(self._classes, values.tolist(), strict=True)
-        ):
+        for group, (k, classes) in enumerate(self._classes):
             reader = readers.pop(k)
             if group not in inside:
-                score = np.where(classes, value, 0.0) + np.zeros(reader.target.shape)
+                score = np.where(classes, values[group], 0.0) + np.zeros(reader.target.shape)
                 score = score if reader.score is None else score + reader.score
                 readers[k] = LazyAcceptor(reader.place, reader.target, score, reader.final)
         return [*readers.values()]
@@ -176,13 +167,8 @@ class Multipliers:
                 if not len(moves):
                     break
                 batch, open_ = batch.select(moves.tolist()), open_[moves]
-                value, before, step, lowest = (
-                    value[moves],
-                    before[moves],
-                    step[moves],
-                    lowest[moves],
-                )
-                unit = unit[moves]
+                rest = value, before, step, lowest, unit
+                value, before, step, lowest, unit = (part[moves] for part in rest)
         return best, misses
 
 
@@ -204,15 +190,11 @@ def _expanded(machine: kernel.JointChain, readers: Sequence[LazyAcceptor]) -> ke
     value[edge, cell] = score[source, cell]
     start, end = np.divmod(pairs, states)
     residual = kernel.Residual(
-        n_states=states,
-        source=start.astype(np.int32),
-        target=end.astype(np.int32),
-        rows=machine.outer,
-        width=machine.width,
-        value=value.reshape(len(pairs), machine.outer, machine.width),
-        initial=np.where(np.arange(states) == 0, 0.0, -np.inf),
-        final=final,
-        place=np.arange(machine.outer, dtype=np.int32) if machine.outer > 1 else None,
+        *(states, start.astype(np.int32), end.astype(np.int32), machine.outer, machine.width),
+        value.reshape(len(pairs), machine.outer, machine.width),
+        np.where(np.arange(states) == 0, 0.0, -np.inf),
+        final,
+        np.arange(machine.outer, dtype=np.int32) if machine.outer > 1 else None,
     )
     return kernel.JointChain(
         machine.axes, machine.factors, residual, machine.initial, machine.final, empty=machine.empty
