@@ -71,10 +71,8 @@ class Counter:
     def view(self, node: CData, kind: Ints) -> View:
         """Return the kernel's structure, and the memory it points into."""
         kinds, states, _ = self.target.shape
-        target, step = (
-            np.ascontiguousarray(x.transpose(1, 0, 2)[..., self.label])
-            for x in (self.target, self.step)
-        )
+        target = np.ascontiguousarray(self.target.transpose(1, 0, 2)[..., self.label])
+        step = np.ascontiguousarray(self.step.transpose(1, 0, 2)[..., self.label])
         step[target < 0] = -np.inf
         start = np.append(0.0, np.full(states - 1, -np.inf))
         score = self.arc.reshape(*self.arc.shape[:-2], -1)
@@ -93,7 +91,8 @@ class Counter:
     def by_labels(self, steps: Floats) -> Floats:
         """Add up steps by the states of the chain, [Q, C, S], over its labels: [C, Q, L]."""
         total = np.zeros(self.target.transpose(1, 0, 2).shape)
-        np.add.at(total, (..., self.label), steps)
+        for state, label in enumerate(self.label.tolist()):
+            total[..., label] += steps[..., state]
         return total.transpose(1, 0, 2)
 
 
@@ -149,7 +148,7 @@ def expected_steps(
     machine, _kept = counter.view(array_in(node, np.float64, (n, size), "node"), kind)
     log_z, state = np.empty(len(offsets) - 1), np.empty((n, size))
     pair = np.zeros(counter.arc.shape) if chain else None
-    pairs = [ffi.NULL if pair is None else array_out(pair), ffi.NULL]
+    pairs = (ffi.NULL if pair is None else array_out(pair), ffi.NULL)
     read, last = np.zeros((2, states, len(counter.target), size))
     longest, where = Ragged(offsets).longest, ffi.new("int64_t *")
     room = lib.fc_machine_work(machine, 0, longest)
@@ -160,7 +159,7 @@ def expected_steps(
         array_in(offsets, np.int64, offsets.shape, "offsets"),
         array_out(log_z),
         array_out(state),
-        *(reversed(pairs) if counter.arc.ndim == 3 else pairs),
+        *(pairs[::-1] if counter.arc.ndim == 3 else pairs),
         array_out(read),
         array_out(last),
         array_out(work),
