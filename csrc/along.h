@@ -17,7 +17,7 @@ static inline double fc_log_sum(int64_t n, const double *x, const double *y) {
     return best + fc_log(sum);
 }
 
-/* log Z from the log of what is left after the amounts w were subtracted at n tokens. */
+/* log Z from the rest that is left after the amounts w were subtracted at n tokens. */
 static inline double fc_whole(int64_t n, const double *w, double rest) {
     fc_total sum = {rest, 0.0};
     for (int64_t t = 0; t < n; t++) fc_add(&sum, w[t]);

@@ -7,8 +7,8 @@
 
 #include "vec.h"
 
-/* Arcs, and what follows each: the score of its continuations, whose rounding errors are kept, so that
- * long machines are as exact as short ones. */
+/* Arcs, and the score of the continuations of each, with its rounding error: long machines are as exact as
+ * short ones. */
 typedef struct {
     const double *score;
     const int32_t *to;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sentences over one composition: in batches, in blocks if their rows do not fit in memory, and beside an
+ * Sentences over one composition: in batches, in blocks if their rows do not fit in memory, and with an
  * automaton whose steps are counted. */
 
 #include "abreast.h"
@@ -18,8 +18,8 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t B, int64_t longest) {
 }
 
 /* The sentences of a batch that have tokens: in groups by length, computed together or not, or one by
- * one. The tensor, the lanes and the group are variables of their own, so that loops over them need not
- * expect that a call changes them. */
+ * one. The tensor, the lanes and the group are separate variables: a call that gets the address of one
+ * cannot change the others. */
 typedef struct {
     int abreast, together; /* groups; this one is computed together */
     int64_t end, at, n;
@@ -37,7 +37,7 @@ static double *begin_batch(batch *v, tensor *m, const fc_machine *machine, int64
     return work + lay_out_tensor(m, machine, longest_of(B, offsets), work);
 }
 
-/* Sentences side by side, where the machine has lanes. */
+/* Processes sentences side by side if the machine has lanes. */
 static void take_abreast(batch *v, side_by_side *w, tensor *m, semiring K, double *work) {
     const int64_t B = v->end, longest = longest_of(B, v->offsets);
     if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return;
@@ -50,7 +50,7 @@ static void take_abreast(batch *v, side_by_side *w, tensor *m, semiring K, doubl
     while (v->end > 0 && length_of(v, w->order[v->end - 1]) == 0) v->end--;
 }
 
-/* The next group; 0: there is none. */
+/* The next group; 0: no group is left. */
 FC_INLINE int next_group(batch *v, const side_by_side *w, group *g) {
     v->at += v->n;
     if (!v->abreast)

@@ -87,7 +87,7 @@ FC_INLINE double pair_of(const fc_paired *m, const node *v, int64_t x, int64_t j
     return m->pair[v->shift + v->right[x] * m->L + v->left[j]];
 }
 
-/* The class of slot x. What runs is known outside of a loop, so compilers make two of it. */
+/* The class of slot x. `runs` is constant in a loop: compilers make two loops of it. */
 FC_INLINE int64_t class_of(const int32_t *class, int runs, int64_t x) {
     return runs ? class[0] + x : class[x];
 }

@@ -152,7 +152,7 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
 }
 
 /* Moves to token i of the block: to the best cell, or for sums to the one that u draws. Returns 0 if
- * there is none: scores have changed meanwhile. */
+ * no cell is possible: scores have changed meanwhile. */
 static inline int take_step(tensor *m, semiring K, const fc_block *b, int64_t i, double u,
                             int32_t *path, int32_t *q) {
     const int begins = b->t + i == 0;

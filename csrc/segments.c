@@ -219,8 +219,8 @@ static inline const double *plain_weights(const tensor *m) {
     return a->weight + (a->axis->place == NULL ? 0 : a->axis->place[0]) * a->size;
 }
 
-/* Sum over the arcs that open a span in a state, or over those that leave it and do not carry; x: what is
- * at their other ends. */
+/* Sum over the arcs that open a span in a state, or the arcs that leave it and do not carry; x: weights
+ * of their other ends. */
 static double sum_arcs(follower *s, const tensor *m, int64_t state, int opening, const double *x) {
     const loaded_axis *a = &m->axis[0];
     const uint8_t *kind = s->labels->arc;
@@ -441,7 +441,7 @@ FC_APART fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
 
 static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_segments *labels,
                     int64_t n, int64_t lanes, double *work) {
-    lay_out_block(m, machine, n, NULL); /* for its sizes: what persists comes first */
+    lay_out_block(m, machine, n, NULL); /* its sizes: persistent memory is first */
     work += lay_out_lanes(s, m, labels, lanes, work);
     work += lay_out_block(m, machine, n, work);
     m->whole = 1;

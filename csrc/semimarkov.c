@@ -475,7 +475,7 @@ static double trace(const sentence *v, int32_t *label) {
         double best = FC_NEVER;
         for (int64_t l = 0; l < v->L; l++) {
             const double value = link[l] + v->beta[s * v->P + l];
-            if (value > best || isnan(value)) { /* what is not a number is told */
+            if (value > best || isnan(value)) { /* NaN is returned, not dropped */
                 best = value;
                 found = l;
             }

@@ -39,7 +39,7 @@ typedef struct {
     float *value;   /* [A] and w by this number */
     int32_t *other; /* [A] the state that is summed */
     double *over;   /* [A] w - r, or w if the pair has no rest */
-    double *weight; /* [A] w = exp(score - shift); or NULL: none is zero */
+    double *weight; /* [A] w = exp(score - shift); or NULL: all are positive */
     const fc_classes *from,
         *at; /* of the states that are summed, and of the summing ones; or NULL */
 } exceptions;
@@ -236,7 +236,8 @@ FC_APART int guard_listed(sweep *w, const exceptions *e, int64_t t) {
                                       : at->of[j] < 0 ? n
                                                       : at->of[j]]
                                : w->machine->initial[j] > FC_NEVER;
-        for (int64_t k = e->row[r]; t > 0 && k < e->row[r + 1]; k++) {
+        const int sure = e->weight == NULL && reached > 0.0; /* no arc takes it away */
+        for (int64_t k = e->row[r]; t > 0 && !sure && k < e->row[r + 1]; k++) {
             const int64_t i = e->other[k];
             if (!now[i]) continue;
             reached -= has_rest(w->machine->axis, i, j);

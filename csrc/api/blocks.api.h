@@ -3,8 +3,7 @@
  * A sentence whose rows would take too much memory is processed in blocks. One backward pass keeps the
  * suffix of every block's first token. A forward pass then recomputes the rows of one block at a time.
  * The results have the same bits as for the whole sentence. A row has `cells` numbers:
- * [Q][outer][S], S rounded up to a multiple of 8. Scratch is that of a sentence of n + 1 tokens,
- * fc_machine_work. FC_ERANGE: the linear domain cannot hold
+ * [Q][outer][S], S rounded up to a multiple of 8. Scratch: fc_machine_work for n + 1 tokens. FC_ERANGE: the linear domain cannot hold
  * the sentence (take logs), or there is no path. */
 /* Maxima; sums in the linear domain; their logs. */
 typedef enum { FC_BEST, FC_SUM, FC_LOGS } fc_kind;
@@ -25,7 +24,7 @@ fc_status fc_block_suffix(const fc_machine *machine, const fc_block *block, doub
                           double *total, double *work);
 
 /* FC_BEST: the best path through the block, n times; otherwise n samples. Rows of uniform and path are
- * `stride` apart. If t > 0, the elements before those of `path` hold the states of the previous block.
+ * `stride` apart. If t > 0, the elements before `path` hold the states of the previous block.
  *   uniform  [n][stride]  NULL with FC_BEST
  *   path     [n][stride]  joint states
  *   residual [n]          in, out */

@@ -1,7 +1,7 @@
 /* --- Patterns that are counted -------------------------------------------------------------------
  *
  * A chain, and as its residual an automaton that also reads the kind of each token. The score of a step
- * is `value`, that of ending `final`. Counts of patterns are sums of expected steps. */
+ * is `value`, the score of ending `final`. Counts of patterns are sums of expected steps. */
 
 /* log Z of each sentence, -inf if no path exists. Expected steps are added to the arrays.
  *   state [N][S] out           posteriors of the chain's states, 0 without a path

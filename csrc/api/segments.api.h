@@ -26,7 +26,7 @@ typedef struct {
     double *probability;   /* [room]; with FC_COUNTED [B][types], initially zeros */
 } fc_segment_search;
 
-/* Doubles for a block of n tokens. What they hold persists from block to block. */
+/* Doubles for a block of n tokens. Their values must persist from block to block. */
 int64_t fc_segment_work(const fc_machine *machine, const fc_segments *labels, int64_t lanes,
                         int64_t n);
 

@@ -59,7 +59,7 @@ fc_status fc_flushes(const fc_machine *machine, const fc_shard *shard, int64_t *
  *                                float64
  * With `squared`, the shard with the squares of its values, and fc_sweep_work with `curvature` 1: the
  * diagonal of the Hessian of the loss. Then posteriors p are replaced by p (1 - p), but in the arcs of
- * rescued sentences; the loss means nothing. */
+ * rescued sentences; the loss has no meaning. */
 fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const fc_shard *squared,
                    const float *weight, float *gradient, double *frequent, double *loss,
                    double *arc, double *begin, double *end, int64_t *rescued, double *work);

@@ -429,11 +429,8 @@ def dead_tokens(batch: Bound) -> Longs:
     )
     check(status, "dead tokens")
     alive = np.array([_passes(machine.residual, cells) for cells in begun], dtype=bool)
-    bounds = pairwise(batch.bounds.tolist())
-    return np.array(
-        [min(int(np.argmin(np.append(alive[a:b], False))), max(b - a - 1, 0)) for a, b in bounds],
-        dtype=np.int64,
-    )
+    runs_of = (alive[a : max(a, b - 1)] for a, b in pairwise(batch.bounds.tolist()))
+    return np.array([np.argmin(np.append(run, False)) for run in runs_of], dtype=np.int64)
 
 
 def _passes(residual: Residual | None, cells: Floats) -> bool:

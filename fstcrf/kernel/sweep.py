@@ -223,7 +223,7 @@ class Shard:
         ShapeError
             Another number of states or parameters than the shard's.
         """
-        return self._swept(graph, theta, space, None)
+        return self._swept(graph, theta, space, ffi.NULL)
 
     def curvature(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> Sweep:
         """Compute the diagonal of the Hessian of log Z; arguments as in `sweep`.
@@ -245,22 +245,19 @@ class Shard:
         ]
         squared = ffi.new("fc_shard *", self._shard[0])
         squared.row_value, squared.single_value = squares
-        found = self._swept(graph, theta, space, squared)
-        return found._replace(loss=0.0, rescued=0)
+        return self._swept(graph, theta, space, squared)._replace(loss=0.0, rescued=0)
 
-    def _swept(
-        self, graph: Graph, theta: Singles, space: SweepWorkspace, squared: CData | None
-    ) -> Sweep:
+    def _swept(self, graph: Graph, theta: Singles, space: SweepWorkspace, squared: CData) -> Sweep:
         """Sweep over the shard; with its values squared, for the diagonal of the Hessian."""
         handle, _keep, weights = self._begun(graph, theta, space)
-        states, curved = graph.n_states, squared is not None
+        states, curved = graph.n_states, squared != ffi.NULL
         work = space.work(lib.fc_sweep_work(handle, self._shard, curved))
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
         status = lib.fc_sweep(
             handle,
             self._shard,
-            squared if curved else ffi.NULL,
+            squared,
             weights,
             array_out(space.gradient(self.size)),
             array_out(space.frequent(self._frequent)),

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, Ragged
-from fstcrf.errors import NumericError, ShapeError, TooLargeError
+from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.graphs import Graph, first_invalid, graph_view
+from fstcrf.kernel.machines import allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.kernel.rows import padded
-from fstcrf.lazy import made_once
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData, View
-
-_MOST_BYTES = 32_000_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +68,13 @@ class Counter:
         if self.target.size and not -1 <= self.target.min() <= self.target.max() < states:
             raise ShapeError(f"a step leads to an unknown state, expected 0 to {states - 1}")
 
-    @made_once
-    def _by_states(self) -> tuple[Ints, Floats, Floats]:
-        """States that steps lead to, and their scores, [Q, C, S], and scores of the start, [Q]."""
-        target, step = (
-            np.ascontiguousarray(x.transpose(1, 0, 2)[..., self.label])
-            for x in (self.target, self.step)
-        )
-        step[target < 0] = -np.inf
-        start = np.full(len(self.end), -np.inf)
-        start[0] = 0.0
-        return target, step, start
-
     def view(self, node: CData, kind: Ints) -> View:
         """Return the kernel's structure, and the memory it points into."""
         kinds, states, _ = self.target.shape
-        target, step, start = self._by_states
+        target = np.ascontiguousarray(self.target.transpose(1, 0, 2)[..., self.label])
+        step = np.ascontiguousarray(self.step.transpose(1, 0, 2)[..., self.label])
+        step[target < 0] = -np.inf
+        start = np.append(0.0, np.full(states - 1, -np.inf))
         score = self.arc.reshape(*self.arc.shape[:-2], -1)
         view, kept = graph_view(Graph(self.initial, self.final, score), node)
         fields: dict[str, Any] = {
@@ -101,9 +90,10 @@ class Counter:
 
     def by_labels(self, steps: Floats) -> Floats:
         """Add up steps by the states of the chain, [Q, C, S], over its labels: [C, Q, L]."""
-        found = np.zeros(self.target.transpose(1, 0, 2).shape)
-        np.add.at(found, (..., self.label), steps)
-        return found.transpose(1, 0, 2)
+        total = np.zeros(self.target.transpose(1, 0, 2).shape)
+        for state, label in enumerate(self.label.tolist()):
+            total[..., label] += steps[..., state]
+        return total.transpose(1, 0, 2)
 
 
 class Counts(NamedTuple):
@@ -119,12 +109,7 @@ class Counts(NamedTuple):
 def counting_bytes(longest: int, chain_states: int, states: int) -> int:
     """Return about how many bytes `expected_steps` takes for sentences up to `longest` tokens.
 
-    Parameters
-    ----------
-    longest : int
-        Tokens.
-    chain_states, states : int
-        Of the chain, and of the automaton.
+    `states` is the number of states of the automaton.
     """
     return 8 * padded(chain_states) * ((longest + 6) * states + longest + 2 * chain_states)
 
@@ -158,32 +143,23 @@ def expected_steps(
         raise ShapeError(f"arcs of {len(counter.arc)} tokens, there are {n}")
     if (np.diff(offsets) < 1).any():
         raise ShapeError("a sentence is empty")
-    if kind.size and not 0 <= kind.min() <= kind.max() < len(counter.target):
-        raise ShapeError(f"an unknown kind of token, expected 0 to {len(counter.target) - 1}")
-    longest = Ragged(offsets).longest
-    if counting_bytes(longest, size, states) > _MOST_BYTES:
-        raise TooLargeError(
-            f"a sentence of {longest:,} tokens with {size} × {states:,} states does not "
-            "fit into memory: cut the sentence, or count fewer patterns at once",
-            tokens=longest,
-        )
     if max(map(first_invalid, (node, counter.step, counter.end))) >= 0:
         raise NumericError("a potential or the score of a step is NaN, +inf or beyond 1e300")
     machine, _kept = counter.view(array_in(node, np.float64, (n, size), "node"), kind)
     log_z, state = np.empty(len(offsets) - 1), np.empty((n, size))
-    moving = counter.arc.ndim == 3
     pair = np.zeros(counter.arc.shape) if chain else None
-    pairs = ffi.NULL if pair is None else array_out(pair)
+    pairs = (ffi.NULL if pair is None else array_out(pair), ffi.NULL)
     read, last = np.zeros((2, states, len(counter.target), size))
-    where, work = ffi.new("int64_t *"), np.empty(lib.fc_machine_work(machine, 0, longest))
+    longest, where = Ragged(offsets).longest, ffi.new("int64_t *")
+    room = lib.fc_machine_work(machine, 0, longest)
+    work = allocated(room, f"{size} × {states:,} states, at {longest:,} tokens,", longest)
     status = lib.fc_counts(
         machine,
         len(offsets) - 1,
         array_in(offsets, np.int64, offsets.shape, "offsets"),
         array_out(log_z),
         array_out(state),
-        ffi.NULL if moving else pairs,
-        pairs if moving else ffi.NULL,
+        *(pairs[::-1] if counter.arc.ndim == 3 else pairs),
         array_out(read),
         array_out(last),
         array_out(work),
@@ -192,8 +168,7 @@ def expected_steps(
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"log Z of sentence {where[0]} is not finite")
     check(status, "counts of patterns", where[0])
-    ended = counter.by_labels(last)
-    to = np.maximum(counter.target, 0)  # no step leads nowhere: its count is 0
+    steps, ended = map(counter.by_labels, (read, last))
+    to = np.maximum(counter.target, 0)  # −1: a count of 0
     total = np.bincount(to.reshape(-1), weights=ended.reshape(-1), minlength=states)
-    steps = counter.by_labels(read)
     return Counts(log_z, steps, total.astype(np.float64), state if chain else None, pair)

@@ -166,11 +166,10 @@ def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Lon
     needed = counting_bytes(longest, topology.n_states, states)
     free = free_memory()
     if free is not None and needed > free:
-        there = f"{needed / 1e9:,.1f} GB of memory, {free / 1e9:,.1f} GB are free"
         raise TooLargeError(
             f"{automaton.sizes} have {states:,} states together, and the tagger has "
-            f"{topology.n_states}: a sentence of {longest:,} tokens takes "
-            f"{there}; use fewer rules, or shorter ones"
+            f"{topology.n_states}: a sentence of {longest:,} tokens takes {needed / 1e9:,.1f} GB "
+            f"of memory, {free / 1e9:,.1f} GB are free; use fewer rules, or shorter ones"
         )
 
 
