@@ -8,7 +8,7 @@
  * enumerates pairs. Token sequences that occur twice or more are numbered once
  * (`ext/documents/document.py`), as are values of fields and words. For each number and type the kernel
  * counts the spans with this sequence and the longer spans that contain it. The cost of one more span
- * follows from the counts of its own tokens. To try a label (`csrc/single_site.h`), the spans around
+ * follows from the counts of its tokens. To try a label (`csrc/single_site.h`), the spans around
  * the token are subtracted from the counts and the new ones added; the time does not depend on the
  * document. `Consistency` and `Fields` also count in Python, for use with models in Python. Tests check
  * that both agree, and that the frequencies of long runs match probabilities computed from all

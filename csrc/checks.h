@@ -42,7 +42,7 @@ static inline fc_status check_within(int64_t n, const int32_t *index, int64_t le
     return FC_OK;
 }
 
-/* Every sentence of an order is one of B. */
+/* Every number of an order is below B. */
 static inline fc_status check_order(int64_t n, const int64_t *order, int64_t B, int64_t *where) {
     for (int64_t k = 0; k < n; k++)
         if (order[k] < 0 || order[k] >= B) return fail(FC_EINVAL, k, where);

@@ -92,7 +92,7 @@ static void move_along(const online *o, const difference *d, double rate, double
     }
 }
 
-/* The step of AROW; 0: it is not finite, and nothing is changed. */
+/* The step of AROW; 0: it is not finite, and is not made. */
 static int adapt(const online *o, const difference *d, double weight, double l, double gamma,
                  const fc_parameters *theta, const fc_parameters *variance) {
     double spread = gamma;
@@ -149,7 +149,7 @@ fc_status fc_online(const fc_machine *machine, const fc_batch *batch, const fc_l
                              : behind + cost_of(rule, errors_count, (double)wrong);
         *loss += weight[b] * l;
         if (!isfinite(l)) return FC_ENUMERIC;
-        if (path[0] < 0) continue; /* no path: only the perceptron goes on */
+        if (path[0] < 0) continue; /* no path: only the perceptron continues */
         differ(&o, first, T, gold + first, path, &d);
         if (rule == FC_AROW) {
             if (!adapt(&o, &d, weight[b], l, limit, theta, other)) return FC_ENUMERIC;

@@ -7,8 +7,8 @@
  *
  *   rows     weights of all slots in one row, padded to whole registers: an occurrence costs P / 16
  *            vector additions, for any number of labels
- *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each, where a
- *            padded row has 4 P
+ *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each; a padded
+ *            row has 4 P
  *
  * The gradient is float32, which halves the memory traffic. Frequent cells are an exception: a large
  * cell would swallow small posteriors. Rows and singles that occur more than FC_RUN times, which have

@@ -70,7 +70,7 @@ typedef struct {
  *   path        [N]       in, out  legal states
  *   score       [sweeps]  out      of the document after each sweep
  *   best        [N]       in, out  replaced if a sweep ends with a score above *best_score
- *   work        NULL: nothing is done but to write how many doubles it needs to *where; path may be
+ *   work        NULL: the call only writes the number of doubles that it needs to *where; path may be
  *               NULL then */
 fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_labelling *lab,
                    const fc_agreement *agree, int64_t sweeps, const double *temperature,

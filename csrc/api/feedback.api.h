@@ -93,15 +93,14 @@ typedef struct {
     double *small;         /* [max(M, 2 S)] scratch */
 } fc_descent;
 
-/* What a call does for each of the sentences order[0 .. n_order - 1], one after the other: it draws a
- * sample, or takes that of a log, rewards it, and makes a step. Samples and directions are one after the
- * other by `order`, too; if they are not to be kept, their arrays have room for those of one sentence. */
+/* A call draws a sample for each of the sentences order[0 .. n_order - 1], or reads it from a log,
+ * rewards it, and makes a step, one sentence after the other. Samples and directions have the same
+ * order; if they are not to be kept, their arrays have room for one sentence. */
 typedef struct {
-    int64_t keeps; /* 1: samples and directions of all sentences are kept */
-    const double
-        *uniform;         /* [tokens] in [0, 1), or NULL: none is drawn; of pairs, for each sentence
-                              first the numbers of y, then of z */
-    const int64_t *start; /* [n_order] places in `path` of the samples of a log, or NULL */
+    int64_t keeps;         /* 1: samples and directions of all sentences are kept */
+    const double *uniform; /* [tokens] in [0, 1), or NULL: no draws; for pairs, the numbers of y of
+                              each sentence precede the numbers of z */
+    const int64_t *start;  /* [n_order] places in `path` of the samples of a log, or NULL */
     int32_t *path, *other; /* [tokens] states of y, and of z for pairs */
     double *node;  /* [tokens][S] direction: y minus the posteriors (for pairs, minus the same
                               of z); given if samples are neither drawn nor of a log */
@@ -109,7 +108,7 @@ typedef struct {
     double *log_p; /* [n_order] log p_w(y); logistic: minus log p_w(z) */
     const fc_judge *judge; /* or NULL: rewards are given */
     double *reward;        /* [n_order] */
-    const double *drawn;   /* [n_order] of a log, or NULL: log_p is that of the drawn samples */
+    const double *drawn;   /* [n_order] log-probabilities of a log, or NULL: log_p */
     fc_baseline *baseline; /* or NULL: no steps */
     double *coefficient;   /* [n_order] signal - control */
 } fc_turns;
@@ -117,8 +116,8 @@ typedef struct {
 /* Proposes, judges, makes steps. `mask` of the learner may be NULL: every weight is trained. Samples of
  * a log are not pairs. To leave one out, samples of a group are consecutive, and all are drawn before
  * steps are made.
- *   descent  NULL if nothing is drawn, taken from a log, or learnt
- *   work     NULL: nothing is done but to write how many doubles it needs to *where
+ *   descent  NULL if the call only rewards
+ *   work     NULL: the call only writes the number of doubles that it needs to *where
  * With *where = k, of the k-th sentence: FC_ENUMERIC when it has no path, potentials or a step that are
  * not finite (its step and all later ones are not made); FC_EINVAL when the machine does not accept its
  * sample of a log. */

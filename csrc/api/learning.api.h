@@ -43,7 +43,7 @@ typedef enum { FC_PERCEPTRON = 0, FC_PA = 1, FC_PA_I = 2, FC_PA_II = 3, FC_AROW 
 
 /* One epoch over the sentences order[0 .. n_order - 1]. The kernel reads the structure of the machine,
  * not its potentials; scores are computed from theta, in which -inf forbids. The machine has one axis,
- * which does not move. gold has passed fc_check_path.
+ * which does not move. Gold paths follow its arcs.
  *   gold   [N]  in      states
  *   weight [B]  in      rate of each sentence
  *   errors_count        1: the cost of passive-aggressive steps is sqrt(wrong labels)
@@ -52,7 +52,7 @@ typedef enum { FC_PERCEPTRON = 0, FC_PA = 1, FC_PA_I = 2, FC_PA_II = 3, FC_AROW 
  *   step   [1]  in/out  sentences seen so far, from 1
  *   errors [1]  out     tokens whose label was wrong
  *   loss   [1]  out     sum of weight_b * l; of the perceptron weight_b * (wrong labels / tokens)
- *   work                NULL: nothing is done but to write how many doubles it needs to *where
+ *   work                NULL: the call only writes the number of doubles that it needs to *where
  * FC_ENUMERIC with *where = k when the loss or step of the k-th of order is not finite. */
 fc_status fc_online(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                     int64_t n_order, const int64_t *order, const int32_t *gold,

@@ -35,7 +35,7 @@ fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
  *   loss     [1] out  sum of weight_b * (log Z_b - score(gold_b)), each before its own step
  *   rescued  [1] out  sentences that were processed in float64: float32 could not represent them, or
  *                     the graph is sparse and its other pairs do not exist
- *   work         NULL: nothing is done but to write how many doubles it needs to *where
+ *   work         NULL: the call only writes the number of doubles that it needs to *where
  * The shard's attributes have passed fc_check_stochastic; all other indices are checked. FC_EINVAL:
  * *where is the position of the bad entry in its own array. FC_ENUMERIC with *where = k when a step
  * leaves the finite numbers. Source: Polyak and Juditsky (1992); Xu (2011), section 4, for the sums;

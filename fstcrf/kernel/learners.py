@@ -379,23 +379,17 @@ class _Call:
         self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
         self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
 
-    def parameters(self, p: Parameters) -> CData:
-        """Return the C structure of parameters."""
-        view, memory = parameters_view(p, *self._shape)
-        self._memory += memory
-        return view
-
     def epoch(
         self,
         order: Longs,
         rule: str,
         theta: Parameters,
         other: Parameters,
-        *,
         step: int = 1,
         limit: float = 1.0,
-        errors_count: bool = False,
         advice: str = "",
+        *,
+        errors_count: bool = False,
     ) -> tuple[int, int, float]:
         """Run an epoch; return the number of the next sentence, wrong labels, and the loss."""
         sentences, order, where = self.batch.B, frozen(order), ffi.new("int64_t *")
@@ -406,7 +400,10 @@ class _Call:
         loss = ffi.new("double *")
         inputs = self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
         options = _UPDATES[rule], limit, int(errors_count)
-        outputs = self.parameters(theta), self.parameters(other), counter, errors, loss
+        (changed, _memory), (beside, _more) = (
+            parameters_view(p, *self._shape) for p in (theta, other)
+        )
+        outputs = changed, beside, counter, errors, loss
         status = lib.fc_online(*inputs, *options, *outputs, ffi.NULL, where)
         if status == lib.FC_OK:
             work = ffi.from_buffer("double[]", np.empty(where[0]))
@@ -537,7 +534,7 @@ class Learner:
         OptionError
             A number in `order` that is not a sentence.
         """
-        return _Call(self).epoch(order, "perceptron", theta, sums, step=step)
+        return _Call(self).epoch(order, "perceptron", theta, sums, step)
 
     def passive_aggressive_epoch(
         self,
@@ -581,15 +578,9 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        step, _, loss = _Call(self).epoch(
-            order,
-            variant,
-            theta,
-            sums,
-            step=step,
-            limit=aggressiveness,
-            errors_count=error_sensitive,
-            advice="the weights are too large: lower the aggressiveness",
+        call, advice = _Call(self), "the weights are too large: lower the aggressiveness"
+        step, _, loss = call.epoch(
+            order, variant, theta, sums, step, aggressiveness, advice, errors_count=error_sensitive
         )
         return step, loss
 
@@ -620,4 +611,4 @@ class Learner:
             As for `perceptron_epoch`.
         """
         advice = "the weights are too large: lower the variance"
-        return _Call(self).epoch(order, "AROW", theta, variance, limit=gamma, advice=advice)[2]
+        return _Call(self).epoch(order, "AROW", theta, variance, 1, gamma, advice)[2]

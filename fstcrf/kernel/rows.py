@@ -5,7 +5,7 @@ The rows of attributes are found by string ids of tokens, packed into keys.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias
 
@@ -295,32 +295,30 @@ class PackedTable:
         return out
 
 
-class PackedCells:
-    """Tables with weights at the same cells, ``row * width + column`` each, ascending.
+def packed_cells(n_rows: int, width: int, cells: Longs) -> Callable[[Floats], PackedTable]:
+    """Return a function from weights at these cells, as of `from_cells`, to a table.
 
     A table is made in the memory of the one before, which ends then: for one thread.
     """
+    made: list[tuple[PackedTable, Longs, Longs, Longs]] = []
 
-    def __init__(self, n_rows: int, width: int, cells: Longs) -> None:
-        self._rows, self._width, self._cells = n_rows, width, cells
-        self._made: tuple[PackedTable, Longs, Longs, Longs] | None = None
-
-    def table(self, weights: Floats) -> PackedTable:
-        """Return the table of other weights, float64 [M]."""
-        if self._made is None:
-            made = PackedTable.from_cells(self._rows, self._width, self._cells, weights)
-            row, column = np.divmod(self._cells, self._width)
-            place = made.place[row].astype(np.int64)
+    def table(weights: Floats) -> PackedTable:
+        if not made:
+            first = PackedTable.from_cells(n_rows, width, cells, weights)
+            row, column = np.divmod(cells, width)
+            place = first.place[row].astype(np.int64)
             padded, listed = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
-            self._made = made, padded, place[padded] * self._width + column[padded], listed
-            return made
-        made, padded, place, listed = self._made
-        if weights.shape != self._cells.shape:
-            raise ShapeError(f"{len(weights)} weights for {len(self._cells)} cells")
-        entries = made.entries.copy()
+            made.append((first, padded, place[padded] * width + column[padded], listed))
+            return first
+        before, padded, at, listed = made[0]
+        if weights.shape != cells.shape:
+            raise ShapeError(f"{len(weights)} weights for {len(cells)} cells")
+        entries = before.entries.copy()
         entries["weight"][1:] = weights[listed]
-        made.table.reshape(-1)[place] = weights[padded]
-        return replace(made, entries=entries)
+        before.table.reshape(-1)[at] = weights[padded]
+        return replace(before, entries=entries)
+
+    return table
 
 
 Firing = Literal["every", "first", "last", "inner"]

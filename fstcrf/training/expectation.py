@@ -18,7 +18,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs, Ragged, Singles, distinct
 from fstcrf.errors import DataError
 from fstcrf.kernel.native import SERIAL, Workers
-from fstcrf.kernel.rows import PackedCells
+from fstcrf.kernel.rows import packed_cells
 from fstcrf.machines.topology import DefaultArcs, Topology, sparse_pays
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.shards import (
@@ -193,7 +193,7 @@ class _Weighted:
     """
 
     def __init__(self, cells: Longs, n_rows: int, width: int) -> None:
-        self.width, self.table = width, PackedCells(n_rows, width, cells).table
+        self.width, self.table = width, packed_cells(n_rows, width, cells)
         self._first = cell_pointers(cells, n_rows, width)
         self._slot = np.empty(len(cells), dtype=np.int32)
         for part in spans(len(cells)):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import PackedTable, SparseRows
-from fstcrf.kernel.rows import PackedCells
+from fstcrf.kernel.rows import packed_cells
 
 
 @pytest.mark.usefixtures("variant")
@@ -38,16 +38,15 @@ def test_other_weights_in_the_same_cells(seed: int, width: int) -> None:
     density = rng.choice([0.0, 0.05, 0.9], size=(n_rows, 1))
     cells = np.flatnonzero(rng.random((n_rows, width)) < density)
     first, second = rng.normal(size=(2, len(cells)))
-    tables = PackedCells(n_rows, width, cells)
-    tables.table(first)
-    again = tables.table(second)
+    table = packed_cells(n_rows, width, cells)
+    _, again = (table(weights) for weights in (first, second))
     fresh = PackedTable.from_cells(n_rows, width, cells, second)
     np.testing.assert_array_equal(again.place, fresh.place)
     np.testing.assert_array_equal(again.table, fresh.table)
     np.testing.assert_array_equal(again.entries["slot"], fresh.entries["slot"])
     np.testing.assert_array_equal(again.entries["weight"][1:], fresh.entries["weight"][1:])
     with pytest.raises(ShapeError, match="weights for"):
-        tables.table(np.ones(len(cells) + 1))
+        table(np.ones(len(cells) + 1))
 
 
 @pytest.mark.parametrize("cells", [[3, 3], [5, 4], [-1], [16]])

@@ -26,7 +26,7 @@ from fstcrf.ext.segments.kernel import (
 from fstcrf.ext.segments.phrases import observed_values
 from fstcrf.kernel import PackedTable, SparseRows, padded
 from fstcrf.kernel.native import Workers
-from fstcrf.kernel.rows import PackedCells
+from fstcrf.kernel.rows import packed_cells
 from fstcrf.training.likelihood import LOG_ROUNDING, SummedLikelihood
 from fstcrf.training.magnitudes import row_magnitudes
 from fstcrf.training.optimiser import Optimiser, Staged
@@ -197,7 +197,7 @@ class SegmentExpectation:
         self._gradient = np.zeros(len(space.cells))  # by the weights of attributes
         self._blocks = list(_row_blocks(problem.rows.transposed(), space))
         self.value_sums = _value_sums(problem, space)
-        self._packed = PackedCells(space.rows, ROLES * space.width, space.cells)
+        self._table = packed_cells(space.rows, ROLES * space.width, space.cells)
 
     def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return the sum of log Z and the expected counts at theta."""
@@ -224,7 +224,7 @@ class SegmentExpectation:
         """Return the sums of all shards; a function of tokens' counts is collected."""
         space = self._space
         machine, parts = space.machine(theta), space.parts(theta)
-        table, values = self._packed.table(parts[0]), np.ascontiguousarray(parts[-1])
+        table, values = self._table(parts[0]), np.ascontiguousarray(parts[-1])
 
         def swept(shard: _Shard) -> SegmentSums:
             tokens = space.tokens(table, shard.rows)
