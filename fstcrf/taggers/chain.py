@@ -270,12 +270,12 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
         return None
     hard = any(stage.hard for stage in stages)
     rows = [stage.sentence_rows(read) for stage in free]
-    found = _best_labels([*zip(rows, graphs, strict=True)], proven=hard)
-    if not found or (hard and not _obeys(stages, found)):
+    paths = _best_labels([*zip(rows, graphs, strict=True)], proven=hard)
+    if not paths or (hard and not _obeys(stages, paths)):
         return None
     labels = {
         stage.tagger.tape: [stage.tagger.labels[i] for i in path]
-        for stage, path in zip(stages, found, strict=True)
+        for stage, path in zip(stages, paths, strict=True)
     }
     return tuple(labels[tape] for tape in composition.tapes)
 

@@ -28,7 +28,7 @@ BUDGET = 16
 
 Chosen on held-out sentences: docs/guides/cascades.md."""
 
-LATER = 4
+LATER = 16
 """Minimum number of labellings of a later tape that are expanded for each of the earlier tapes."""
 
 WIDE_BUDGET = 64

@@ -110,9 +110,10 @@ def test_beside_all_labellings(case: str, *, ties: bool) -> None:
 def test_answers_are_those_of_the_search_under_the_rule(
     monkeypatch: pytest.MonkeyPatch, case: str, *, ties: bool
 ) -> None:
-    """Equal scores included; `tag` answers as `tag_all`; so do some of the tapes."""
+    """`tag` answers as `tag_all`; so do some of the tapes. Rounding decides between equal scores."""
     for number, (chain, truths) in enumerate(worlds(case, ties=ties, seeds=4)):
-        data = [truth.sentence for truth in truths if truth.scores]
+        truths = [truth for truth in truths if truth.scores]
+        data = [truth.sentence for truth in truths]
         some = chain.tapes[number % 2 :][:1]
         options: list[Any] = [{"n": 1}, {"n": 3}, {"n": 2, "tapes": some}]
         fast = [chain.decode(data, budget=4096, **each) for each in options]
@@ -127,8 +128,9 @@ def test_answers_are_those_of_the_search_under_the_rule(
                 ours, theirs = mine.paths(b), other.paths(b)
                 assert [p.exact for p in ours] == [p.exact for p in theirs]
                 assert all(close(p.score, q.score) for p, q in zip(ours, theirs, strict=True))
-                if mine is fast[0]:
-                    assert ours[0].labels == theirs[0].labels
+                if mine is fast[0] and ours[0].labels != theirs[0].labels:
+                    scores = [truths[b].scores[p.labels] for p in (ours[0], theirs[0])]
+                    assert close(*scores)
 
 
 @pytest.mark.parametrize("ties", [False, True])
