@@ -110,9 +110,9 @@ def test_beside_all_labellings(case: str, *, ties: bool) -> None:
 def test_answers_are_those_of_the_search_under_the_rule(
     monkeypatch: pytest.MonkeyPatch, case: str, *, ties: bool
 ) -> None:
-    """`tag` answers as `tag_all`; so do some of the tapes. Rounding decides between equal scores."""
-    for number, (chain, truths) in enumerate(worlds(case, ties=ties, seeds=4)):
-        truths = [truth for truth in truths if truth.scores]
+    """`tag` answers as `tag_all`; so do some of the tapes. Rounding decides between ties."""
+    for number, (chain, every) in enumerate(worlds(case, ties=ties, seeds=4)):
+        truths = [truth for truth in every if truth.scores]
         data = [truth.sentence for truth in truths]
         some = chain.tapes[number % 2 :][:1]
         options: list[Any] = [{"n": 1}, {"n": 3}, {"n": 2, "tapes": some}]
