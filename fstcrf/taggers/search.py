@@ -369,7 +369,7 @@ class Search:
         prefixes, open_ = nodes.prefixes, np.ones(len(nodes), dtype=bool)
         nodes.upper = self._limited(prefixes, nodes.normaliser, nodes.upper)
         size = _FEW_TOKENS if self.rule.has_deadline else _PATH_TOKENS
-        for turn in _in_turns(prefixes.sentence, nodes.upper, _COMPLETED, most):
+        for turn in _in_turns(prefixes.sentence, nodes.upper, 2, most):
             promising = turn[nodes.upper[turn] > self._threshold(prefixes.select(turn))]
             for part in prefixes.rows.select(promising).runs(max(1, size // self.n)):
                 if self._expired:
