@@ -502,7 +502,8 @@ fc_status fc_counts(const fc_machine *machine, int64_t B, const int64_t *offsets
 
 /* --- One sentence ----------------------------------------------------------------------------- */
 
-_Static_assert(sizeof(tensor) <= FC_HEAD * sizeof(double), "the memory of a sentence has its tensors");
+_Static_assert(sizeof(tensor) <= FC_HEAD * sizeof(double),
+               "the memory of a sentence has its tensors");
 
 /* The tensor of paths or of sums, with the tables of the machine. */
 static tensor *kept_tensor(fc_sentence *s, int sums) {

@@ -64,13 +64,14 @@ fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *in
 typedef struct {
     const fc_machine *machine; /* one axis, and one factor: `node` */
     const fc_packed *packed;
-    int64_t room, loaded[2]; /* largest N; 0 in the first call: later calls find the tables in `work` */
-    double *node;            /* [room][S] sums of rows */
-    double *work[2];         /* for paths and for sums: FC_HEAD and fc_machine_work */
-    double *posterior;       /* [room][S], W or more */
-    int32_t *path;           /* [room] */
-    double total[2];         /* score of the path; log Z */
-    int64_t where;           /* as of fc_check_rows */
+    int64_t room,
+        loaded[2];     /* largest N; 0 in the first call: later calls find the tables in `work` */
+    double *node;      /* [room][S] sums of rows */
+    double *work[2];   /* for paths and for sums: FC_HEAD and fc_machine_work */
+    double *posterior; /* [room][S], W or more */
+    int32_t *path;     /* [room] */
+    double total[2];   /* score of the path; log Z */
+    int64_t where;     /* as of fc_check_rows */
 } fc_sentence;
 
 typedef enum { FC_PATH = 1, FC_LOG_Z = 2, FC_POSTERIOR = 4, FC_HEAD = 512 } fc_wanted;

@@ -58,8 +58,8 @@ typedef struct {
     int64_t tokens;   /* tokens of the longest path that was taken */
     int64_t breaches; /* places at which the grammar rejects the machine's best path, see lazy.h */
     double aim;       /* score of a legal path that is found quickly; NaN: not yet looked for */
-    double apart;     /* set by the caller: distance from which the last path is left out; 0: none */
-    int hands_over;   /* set by the caller: a search that takes too long is answered by a product */
+    double apart;   /* set by the caller: distance from which the last path is left out; 0: none */
+    int hands_over; /* set by the caller: a search that takes too long is answered by a product */
     int ready;
     int phase; /* 0 at a new sentence, 1 searching, 2 giving up */
 } fc_arena;

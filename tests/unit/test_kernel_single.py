@@ -56,7 +56,8 @@ def test_a_sentence_without_tokens() -> None:
     table, graph, _ = parts(0, 3)
     single = SentenceGraph(table, replace(graph, empty=-2.0))
     rows = [0], b"", None
-    assert single.potentials(rows) == single.labels(rows) == []
+    assert single.potentials(rows) == []
+    assert single.labels(rows) == []
     assert single.posterior(rows) == (-2.0, [])
     assert single.best(rows) == ([], -2.0, -2.0)
 
@@ -115,9 +116,9 @@ def test_bad_rows() -> None:
             single.labels((bounds, as_bytes(rows), None))
     with pytest.raises(ShapeError, match="value"):
         single.labels(([0, 1], as_bytes([1]), np.ones(2, dtype=np.float32)))
-    rows, value = as_bytes([*range(50)] + [0] * 10), np.full(60, np.inf, dtype=np.float32)
+    many, value = as_bytes([*range(50)] + [0] * 10), np.full(60, np.inf, dtype=np.float32)
     with pytest.raises(NumericError):
-        single.labels(([0, 60], rows, value))
+        single.labels(([0, 60], many, value))
     assert single.labels(([0, 1], as_bytes([50]), None)) == single.labels(([0, 0], b"", None))
 
 

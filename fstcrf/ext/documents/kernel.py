@@ -216,9 +216,10 @@ class Gibbs:
         self._memory = [memory]
         self._agreement, arrays = agreement_view(agreement, labels, int(offsets[-1]))
         self._memory.append(arrays)
-        size, none = ffi.new("int64_t *"), [ffi.NULL] * 8
+        size, no = ffi.new("int64_t *"), ffi.NULL
         inputs = self._call.machine, self._call.batch, self._labelling, self._agreement
-        check(lib.fc_gibbs(*inputs, 0, *none, size), "gibbs", size[0])
+        status = lib.fc_gibbs(*inputs, 0, no, no, no, no, no, no, no, no, size)
+        check(status, "gibbs", size[0])
         self._work = ffi.from_buffer("double[]", np.empty(size[0]))
 
     @property

@@ -373,8 +373,8 @@ class FeedbackBatch:
         self.batch = ffi.new("fc_batch *", {"B": len(offsets) - 1, "offsets": starts})
         # Scratch for the longest sentence, and for the one with the most attributes.
         self.longest, size = int(self.lengths.max(initial=0)), ffi.new("int64_t *")
-        structures, none = (graph, self.batch, self.learner), [ffi.NULL] * 5
-        check(lib.fc_feedback(*structures, 0, *none, size), "feedback", size[0])
+        structures, no = (graph, self.batch, self.learner), ffi.NULL
+        check(lib.fc_feedback(*structures, 0, no, no, no, no, no, size), "feedback", size[0])
         self.work = ffi.from_buffer("double[]", np.empty(size[0]))
         bounds = design.indptr[offsets]
         self.most = int((bounds[1:] - bounds[:-1]).max(initial=0))

@@ -235,9 +235,9 @@ class SegmentExpectation:
                 out[:] = of(out)
             return sums._replace(token=np.zeros(0))
 
-        parts = list(self._workers.map(swept, self._shards))
+        totals = list(self._workers.map(swept, self._shards))
         self._workers.each(self._gather, self._blocks)
-        return parts
+        return totals
 
     def _gather(self, block: _RowBlock) -> None:
         out = self._gradient[block.cells]

@@ -65,8 +65,14 @@ void rows(void) {
                      NEW(double, W));
     const fc_axis axis = {.S = S, .contexts = 1, .score = values(S * S)};
     const fc_factor factor = {.rows = 1, .width = S, .moving = 1, .value = NEW(double, N *S)};
-    const fc_machine machine = {.axes = 1, .factors = 1, .outer = 1, .S = S, .axis = &axis,
-                                .factor = &factor, .initial = values(S), .final = values(S)};
+    const fc_machine machine = {.axes = 1,
+                                .factors = 1,
+                                .outer = 1,
+                                .S = S,
+                                .axis = &axis,
+                                .factor = &factor,
+                                .initial = values(S),
+                                .final = values(S)};
     if (fc_check_machine(&machine, &where) != FC_OK) return;
     fc_sentence s = {.machine = &machine, .packed = &packed, .room = N};
     s.node = (double *)(uintptr_t)factor.value, s.path = NEW(int32_t, N);
