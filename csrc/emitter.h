@@ -364,7 +364,7 @@ FC_INLINE void NAMED(follow)(const int lanes, NAMED(emitter) * w, int64_t first,
     const NAMED(back) *back = (const NAMED(back) *)w->e;
     for (int64_t t = first; t < end; t++, a += N, back += N)
         for (int l = 0, n = NAMED(alive)(w, t); l < n; l++) {
-            const int64_t j = w->state[l];
+            const int64_t j = w->state[l] < S ? w->state[l] : 0; /* NaN equals no best */
             found[l].value += t == 0 ? m->initial[j] : m->arc[w->before[l] * S + j];
             found[l].value += number_at(w->rows, w->start[l] + t * stride + m->label[j]);
             path[l][t] = m->label[j];
