@@ -419,8 +419,8 @@ class _Sums:
         self.log_z = np.empty(size)
         self.left = np.zeros(size, dtype=np.uint8) if left is None else left.astype(np.uint8)
         none = np.empty((0, 0, 0), dtype=rows.rows.dtype) if node is None else node
-        whole = size * rows.width == rows.offsets[-1] or not rows.padded  # each row is written
-        made = np.empty if whole else np.zeros
+        written = size * rows.width == rows.offsets[-1] or not rows.padded  # each row
+        made = np.empty if written else np.zeros
         self.node = made(shape, dtype=rows.rows.dtype) if posteriors else none
         self.start, self.stride = place * rows.n_labels, rows.n_labels
 

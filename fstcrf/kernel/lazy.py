@@ -114,15 +114,15 @@ def shared(
     budget: int | Budget | None, sentences: int = 1, threads: int = 1
 ) -> Callable[[int], Budget | None]:
     """Return a function from a number of sentences to their share of the time that is left."""
-    whole, waiting = budget_of(budget), sentences
-    if whole is None or whole.seconds is None:
-        return lambda _: whole
-    end = time.monotonic() + whole.seconds
+    total, waiting = budget_of(budget), sentences
+    if total is None or total.seconds is None:
+        return lambda _: total
+    end = time.monotonic() + total.seconds
 
     def share(some: int) -> Budget:
         nonlocal waiting
         part, waiting = min(1.0, threads * some / waiting), max(1, waiting - some)
-        return Budget(whole.states, max(_TOO_LATE, part * (end - time.monotonic())))
+        return Budget(total.states, max(_TOO_LATE, part * (end - time.monotonic())))
 
     return share
 

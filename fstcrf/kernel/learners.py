@@ -135,12 +135,12 @@ class StochasticLearner:
         parameter = by_row.entries(attributes.rows)
         by_row = by_row.select(attributes.rows)
         place = 2 * width * by_row.rows() + layout.slot[parameter]
-        single = base + 2 * np.arange(len(attributes.singles))
-        entry, behind = attributes.singles.astype(np.int64), base + 2 * len(single)
+        cell = base + 2 * np.arange(len(attributes.singles))
+        entry, errors = attributes.singles.astype(np.int64), base + 2 * len(cell)
         often = int(by_row.offsets[rows])
         self._places = (
-            (parameter, place, width, often, behind),
-            (entry, single, 1, singles, behind - base + 2 * rows * width),
+            (parameter, place, width, often, errors),
+            (entry, cell, 1, singles, errors - base + 2 * rows * width),
         )
         where = ffi.new("int64_t *")
         none = np.zeros(0, dtype=np.int64), np.zeros(0)
@@ -242,9 +242,9 @@ class StochasticLearner:
         def at(place: Longs) -> Floats:
             return np.take(self._table, place, mode="clip").astype(np.float64)  # in half the time
 
-        for parameter, place, step, often, behind in self._places:
-            values, lost = a * at(place) + b * at(place + step), place[:often] + behind
-            values[:often] += b * at(lost + step) - a * at(lost)
+        for parameter, place, step, often, errors in self._places:
+            values, error = a * at(place) + b * at(place + step), place[:often] + errors
+            values[:often] += b * at(error + step) - a * at(error)
             out[parameter] = values
         out[n:] = a * self._dense[:size] + b * self._dense[size:]
         return out
@@ -400,10 +400,10 @@ class _Call:
         loss = ffi.new("double *")
         inputs = self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
         options = _UPDATES[rule], limit, int(errors_count)
-        (changed, _memory), (beside, _more) = (
+        (changed, _memory), (second, _more) = (
             parameters_view(p, *self._shape) for p in (theta, other)
         )
-        outputs = changed, beside, counter, errors, loss
+        outputs = changed, second, counter, errors, loss
         status = lib.fc_online(*inputs, *options, *outputs, ffi.NULL, where)
         if status == lib.FC_OK:
             work = ffi.from_buffer("double[]", np.empty(where[0]))

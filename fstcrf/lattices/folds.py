@@ -311,8 +311,8 @@ class FoldEngine(Engine):
     @property
     def _many_arcs(self) -> Bools:
         """Which rows have many arcs, bool [B]; a row has the same bits in each batch."""
-        fold, free = self.fold, self.fold.program.order_zero  # an arc of each label, not pair
-        arcs = len(fold.transducer.reads if free else fold.fold.source)
+        fold, order_zero = self.fold, self.fold.program.order_zero  # arcs of labels, not of pairs
+        arcs = len(fold.transducer.reads if order_zero else fold.fold.source)
         return np.asarray(self.rows.lengths * arcs > _MANY_ARCS)
 
     def _nbest(self, n: int) -> PathBatch:

@@ -258,8 +258,8 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     adds the same numbers in another order.
     """
     stages = composition._stages if composition.budget is None else ()
-    free = [stage.relaxed for stage in stages]
-    graphs = [graph for stage in free if (graph := stage.sentence_graph) is not None]
+    relaxed = [stage.relaxed for stage in stages]
+    graphs = [graph for stage in relaxed if (graph := stage.sentence_graph) is not None]
     if not graphs or len(graphs) < len(stages):
         return None
     columns = max((tagger.columns for tagger in composition.taggers), key=len)
@@ -269,7 +269,7 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     if not all(is_short(stage.tagger.index, read) for stage in stages):
         return None
     hard = any(stage.hard for stage in stages)
-    rows = [stage.sentence_rows(read) for stage in free]
+    rows = [stage.sentence_rows(read) for stage in relaxed]
     paths = _best_labels([*zip(rows, graphs, strict=True)], proven=hard)
     if not paths or (hard and not _obeys(stages, paths)):
         return None
@@ -318,11 +318,11 @@ def _best_labels(
         base -= log_z if prefix else 0.0  # the first log Z is the same for all labellings
         rank = 0
         while True:
-            ranked = rank < len(scores)
-            upper = base + (scores[rank] if ranked else scores[0] - within)
+            listed = rank < len(scores)
+            upper = base + (scores[rank] if listed else scores[0] - within)
             if upper <= best or _tied(upper, best):
                 return not _tied(upper, best)
-            if not ranked:  # rank the labellings further below the best
+            if not listed:  # rank the labellings further below the best
                 within = np.inf
                 scores, labellings, _ = graph.nbest(rows, n + 1, within)
             elif rank == n:

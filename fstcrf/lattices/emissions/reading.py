@@ -81,13 +81,13 @@ def _on_host(values: Any, name: str) -> Array:
         if str(values.dtype) == "torch.bfloat16" and _device(values, name) is None:
             values = values.float()
     # Asking PyTorch by its attributes takes a third of the time.
-    usual = getattr(values, "is_cpu", False) and not values.is_sparse
-    device = None if usual else _device(values, name)
+    on_cpu = getattr(values, "is_cpu", False) and not values.is_sparse
+    device = None if on_cpu else _device(values, name)
     if device is not None:
         raise OptionError(f"{name} is on {device}: first move it to the CPU, with .cpu() or so")
     try:
-        if usual or hasattr(values, "__array__") or not hasattr(values, "__dlpack__"):
-            return np.asarray(values.numpy() if usual else values)
+        if on_cpu or hasattr(values, "__array__") or not hasattr(values, "__dlpack__"):
+            return np.asarray(values.numpy() if on_cpu else values)
         return np.from_dlpack(values)
     except (TypeError, ValueError, BufferError, RuntimeError) as problem:
         text = " ".join(str(problem).split())

@@ -94,7 +94,7 @@ class Multipliers:
         """Search stage by stage, with more acceptors in the machine, until the paths are proven."""
         cost, left = search_cost(batch.machine).operations, budget.most_states
         inside: list[int] = []
-        bound, free = batch, np.ones(len(value))
+        bound, active = batch, np.ones(len(value))
         for groups, steps, worth in _STAGES:
             if groups:
                 for k in np.argsort(-misses, kind="stable").tolist():
@@ -102,10 +102,10 @@ class Multipliers:
                     few = len(more) <= min(groups, len(self.grammar.readers) - 1)
                     if few and k not in inside and self._sizes[more].prod() <= _EXPANDED:
                         inside = more
-                free[inside] = 0.0
+                active[inside] = 0.0
                 readers = [self.grammar.readers[self._classes[k][0]] for k in inside]
                 bound = batch.over(_expanded(batch.machine, readers))
-                values, several = self._lowest(bound, value[None] * free, free, steps, _NEXT)
+                values, several = self._lowest(bound, value[None] * active, active, steps, _NEXT)
                 value, misses = values[0], several[0]
             last = not worth or len(inside) == len(self._most)
             limit = int(n * worth * cost)
@@ -134,11 +134,11 @@ class Multipliers:
         return [*readers.values()]
 
     def _lowest(
-        self, batch: kernel.Bound, value: Floats, free: Floats, steps: int, first: float
+        self, batch: kernel.Bound, value: Floats, active: Floats, steps: int, first: float
     ) -> tuple[Floats, Floats]:
         """Return the multipliers with the lowest bound, and how often paths near it break limits.
 
-        Both are float64 [B, groups]. Multipliers of groups that are not free remain 0.
+        Both are float64 [B, groups]. Multipliers of groups that are not active remain 0.
         """
         deviation = _mean_deviation(batch.per_token[self._factor][:, 0], Ragged(batch.bounds))
         deviation = deviation[:, None]
@@ -156,19 +156,19 @@ class Multipliers:
             used = np.bincount(row * width + path % width, minlength=len(value) * width)
             over = used.reshape(-1, width) @ self._states.T - self._most
             if 2 * k >= steps:
-                misses[open_] += np.where((value > 0.0) | (over > 0.0), np.abs(over), 0.0) * free
-            sign = np.sign(over) * free
+                misses[open_] += np.where((value > 0.0) | (over > 0.0), np.abs(over), 0.0) * active
+            sign = np.sign(over) * active
             turned = sign * before
             step *= np.where(turned < 0.0, _SMALLER, np.where(turned > 0.0, _LARGER, 1.0))
             further = np.maximum(0.0, unit * np.rint((value + step * sign) / unit))
-            moves = np.flatnonzero((further != value).any(axis=1))
+            changed = np.flatnonzero((further != value).any(axis=1))
             value, before = further, sign
-            if (k + 1) % _ROUND == 0 and len(moves) < len(value):
-                if not len(moves):
+            if (k + 1) % _ROUND == 0 and len(changed) < len(value):
+                if not len(changed):
                     break
-                batch, open_ = batch.select(moves.tolist()), open_[moves]
+                batch, open_ = batch.select(changed.tolist()), open_[changed]
                 rest = value, before, step, lowest, unit
-                value, before, step, lowest, unit = (part[moves] for part in rest)
+                value, before, step, lowest, unit = (part[changed] for part in rest)
         return best, misses
 
 
